@@ -61,8 +61,7 @@ func (r *Reconciler) Plan(replica syncer.Key) Comparison {
 	source := r.opts.Source
 	c := Comparison{Replica: replica, busy: func(plan.Object) bool { return false }}
 	if c.decide(source, r.cache); !c.Excluded {
-		p := plan.Foresee(replica, c.Now, func(plan.Current) []plan.Share { return source.Shares(replica) }, settings(source).Settings)
-		c.Actions, c.Waiting = p.Actions, p.Waiting
+		c.Actions, c.Waiting = plan.Foresee(c.Now, source.Shares(replica), settings(source).Settings)
 	}
 	return c
 }

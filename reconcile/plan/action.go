@@ -3,7 +3,12 @@
 
 package plan
 
-import "tributary.dev/tributary/syncer"
+import (
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
 
 // Verb is what an Action does.
 type Verb uint8
@@ -46,8 +51,8 @@ type Action struct {
 	UID, ResourceVersion string
 	// Labels and Annotations are the whole sets to write; treat as read-only.
 	Labels, Annotations map[string]string
-	// Member is the one that a slice is of, Owner the UID of the Service that it belongs to.
-	Member, Owner string
+	// Owner is the UID of the Service that a slice belongs to.
+	Owner string
 	// Rest is that of the standing object, see Meta.
 	Rest      any
 	Service   *ServiceSpec
@@ -59,7 +64,7 @@ type Action struct {
 	Delta Delta
 
 	lane    Lane
-	want    *Desired // nil where nobody wants the replica
+	wish    *wish // of slices and Endpoints
 	reduced bool
 }
 
@@ -83,6 +88,29 @@ func (a Action) Object() Object {
 
 // Lane is how urgent the write is: what its difference says, not what caused it.
 func (a Action) Lane() Lane { return a.lane }
+
+// write makes an action write an object as it is wished; o is what stands.
+func (a *Action) write(w *wish, o *object) {
+	a.wish, a.Service, a.Endpoints, a.Slice = w, w.service, w.endpoints, w.slice
+	var standing *Meta
+	var before []syncer.Endpoint
+	if o != nil {
+		standing, before = o.Meta, o.endpoints
+	}
+	a.dress(standing, &w.traits)
+	if !w.trigger.IsZero() {
+		a.Annotations[syncer.AnnotationTriggerTime] = w.trigger.UTC().Format(time.RFC3339Nano)
+	}
+	if w.endpoints != nil && w.endpoints.Truncated {
+		a.Annotations[syncer.AnnotationOverCapacity] = overCapacity
+	}
+	if w.slice != nil {
+		if reserve := reserveOf(w.slice.Endpoints); reserve != "" {
+			a.Annotations[syncer.AnnotationReserve] = reserve
+		}
+	}
+	a.Delta = deltaOf(slices.Values(before), w.wanted())
+}
 
 // rank decides the lane: urgent is true of what takes away or takes over.
 func (a *Action) rank(urgent bool) {

@@ -4,11 +4,18 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"tributary.dev/tributary/syncer"
+)
+
+// Why objects are written.
+const (
+	differs  = "endpoints differ"
+	dressed  = "labels or annotations differ"
+	unwanted = "no member has the Service"
 )
 
 // Actions returns the writes that may be sent now to make what stands what is desired, each on
@@ -20,15 +27,18 @@ import (
 func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Waiting) {
 	c := &comparison{now: &now, want: want, busy: busy}
 	if c.gone = want == nil; c.gone {
-		c.want, c.whole = &Desired{Key: now.Key, settings: &Settings{}}, true
+		c.want, c.whole = nothing(&now), true
 	} else {
-		c.waiting.Conflicts = slices.Clone(want.Conflicts)
+		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts), More: want.moving}
 		c.whole = c.namespace() && c.service()
+		c.foreignSlices()
 	}
-	c.slices()
-	c.endpoints()
+	for _, w := range c.want.slices {
+		c.slice(now.slice(w.slice.Name), w)
+	}
+	c.endpoints(now.Endpoints, c.want.endpoints)
 	if c.gone {
-		c.lastOfAll()
+		c.lastOfAll(now.Service, now.Endpoints)
 	}
 	slices.SortFunc(c.waiting.Conflicts, compareConflicts)
 	return c.actions, c.waiting
@@ -45,25 +55,26 @@ type comparison struct {
 	// away.
 	gone, whole bool
 	// lacking are the names of ports that the Service has yet to get.
-	lacking map[string]bool
-	// places are the wanted slices by address, see onItsWay.
-	places map[addrOf][]*wish
+	lacking []string
 }
 
-// action begins the write of an object; nil while a request for it is under way.
-func (c *comparison) action(verb Verb, kind Kind, name, why string, standing *Meta) *Action {
-	a := Action{Verb: verb, Kind: kind, Replica: c.want.Key, Name: name, Why: why, want: c.want}
+// action begins the write of an object.
+func (c *comparison) action(verb Verb, kind Kind, name, why string, standing *Meta) Action {
+	a := Action{Verb: verb, Kind: kind, Replica: c.want.Key, Name: name, Why: why}
 	if standing != nil {
 		a.UID, a.ResourceVersion, a.Rest = standing.UID, standing.ResourceVersion, standing.Rest
 	}
-	if c.busy != nil && c.busy(a.Object()) {
-		c.waiting.More = true
-		return nil
-	}
-	return &a
+	return a
 }
 
-func (c *comparison) add(a *Action) { c.actions = append(c.actions, *a) }
+// add has an action sent, unless a request for its object is under way.
+func (c *comparison) add(a Action) {
+	if c.busy != nil && c.busy(a.Object()) {
+		c.waiting.More = true
+		return
+	}
+	c.actions = append(c.actions, a)
+}
 
 func (c *comparison) wait(reason WaitReason) bool {
 	c.waiting.Reason = reason
@@ -81,16 +92,22 @@ func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string
 		syncer.LabelManagedBy, syncer.LabelInstance, instance, syncer.AnnotationReplica, consequence)})
 }
 
-// makes adds the write of what all else stands on.
-func (c *comparison) makes(a *Action) bool {
-	c.waiting.More = true
-	if a != nil {
-		a.lane = Bulk
-		if slices.ContainsFunc(c.want.members, func(m *member) bool { return len(m.endpoints) > 0 }) {
-			a.lane = Addition
+func (c *comparison) foreignSlices() {
+	for i := range c.now.Slices {
+		if s := &c.now.Slices[i]; !s.Owned {
+			c.foreign(KindEndpointSlice, s.Name, &s.Meta, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
 		}
-		c.add(a)
 	}
+}
+
+// makes adds the write of what all else stands on.
+func (c *comparison) makes(a Action) bool {
+	c.waiting.More = true
+	a.lane = Bulk
+	if slices.ContainsFunc(c.want.members, func(m *member) bool { return len(m.endpoints) > 0 }) {
+		a.lane = Addition
+	}
+	c.add(a)
 	return false
 }
 
@@ -112,15 +129,13 @@ func (c *comparison) namespace() bool {
 // service compares the Service. It reports whether there is one for slices and Endpoints to
 // be written beside.
 func (c *comparison) service() bool {
-	s, w := c.now.Service, c.want.service
+	s, w, e := c.now.Service, c.want.service, c.now.Endpoints
 	switch {
 	case s == nil && w == nil:
 		return c.wait(WaitUnknownService)
 	case s == nil:
 		a := c.action(Create, KindService, c.want.Name, "new", nil)
-		if a != nil {
-			a.fill(w, nil)
-		}
+		a.write(w, nil)
 		return c.makes(a)
 	case !s.Owned:
 		c.foreign(KindService, c.want.Name, &s.Meta, "the replica is not written; rename or delete it, or exclude the Service in its members")
@@ -132,8 +147,8 @@ func (c *comparison) service() bool {
 	case s.ClusterIP == syncer.ClusterIPNone || s.ClusterIP == "":
 		c.updateService(s, w)
 		return true
-	case c.now.Endpoints != nil && !c.now.Endpoints.Owned:
-		c.foreign(KindEndpoints, c.want.Name, &c.now.Endpoints.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
+	case e != nil && !e.Owned:
+		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
 		return c.wait(WaitForeign)
 	}
 	// A clusterIP cannot be taken back. Slices and Endpoints go with the Service.
@@ -141,8 +156,12 @@ func (c *comparison) service() bool {
 }
 
 func (c *comparison) updateService(s *Service, w *wish) {
-	ports := samePorts(s.Ports, w.service.Ports)
-	why := ""
+	for _, p := range w.service.Ports {
+		if !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
+			c.lacking = append(c.lacking, p.Name)
+		}
+	}
+	why, lane := "", Removal
 	switch {
 	case s.HasSelector:
 		c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: ConflictSelector, Message: fmt.Sprintf(
@@ -150,55 +169,136 @@ func (c *comparison) updateService(s *Service, w *wish) {
 		why = "has a selector"
 	case s.ClusterIP == "":
 		why = "is not headless"
-	case !ports:
-		why = "ports changed"
-	case !c.want.mark(KindService, "").stands(&s.Meta, w.traits):
-		why = "labels or annotations differ"
+	case !samePorts(s.Ports, w.service.Ports):
+		if why = "ports changed"; len(c.lacking) > 0 || len(s.Ports) <= len(w.service.Ports) {
+			lane = Addition
+		}
+	case !w.stands(&s.Meta):
+		why, lane = dressed, Bulk
 	default:
 		return
 	}
-	gone := portNames(s.Ports, w.service.Ports)
-	c.lacking = portNames(w.service.Ports, s.Ports)
 	a := c.action(Update, KindService, c.want.Name, why, &s.Meta)
-	if a == nil {
+	a.write(w, &object{Meta: &s.Meta, kind: KindService})
+	a.lane = lane
+	c.add(a)
+}
+
+// lacks reports whether the Service has yet to get a port of the object.
+func (c *comparison) lacks(w *wish) bool {
+	of := func(ports []syncer.Port) bool {
+		return slices.ContainsFunc(ports, func(p syncer.Port) bool { return slices.Contains(c.lacking, p.Name) })
+	}
+	if w.slice != nil {
+		return of(w.slice.Ports)
+	}
+	return slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return of(s.Ports) })
+}
+
+// slice compares a slice of ours; s is nil where it does not stand.
+func (c *comparison) slice(s *Slice, w *wish) {
+	if s == nil {
+		c.create(KindEndpointSlice, w.slice.Name, w, true)
 		return
 	}
-	a.fill(w, &object{Meta: &s.Meta, kind: KindService})
+	why := ""
 	switch {
-	case s.HasSelector || s.ClusterIP == "" || len(gone) > 0 && len(c.lacking) == 0:
-		a.lane = Removal
-	case !ports:
-		a.lane = Addition
+	case c.gone:
+		why = unwanted
+	case w.absent:
+		why = "not needed any more"
+	case !sameEndpoints(s.Endpoints, w.slice.Endpoints):
+		why = differs
+	case !sameNumbers(s.Ports, w.slice.Ports):
+		why = "somebody has changed its ports"
+	case s.Malformed:
+		why = "has what Tributary does not write"
+	case !w.stands(&s.Meta):
+		why = dressed
+	case c.whole && s.Owner != c.now.Service.UID:
+		why = "belongs to another Service"
 	default:
-		a.lane = Bulk
+		return
+	}
+	c.write(c.now.object(KindEndpointSlice, s.Name), w, why)
+}
+
+// endpoints compares the Endpoints; e is nil where they do not stand.
+func (c *comparison) endpoints(e *Endpoints, w *wish) {
+	why := ""
+	switch {
+	case w.absent && (e == nil || !e.Owned):
+		return
+	case e == nil:
+		sliced := func(s Slice) bool { return s.Owned && !s.Deleting }
+		c.create(KindEndpoints, c.want.Name, w, slices.ContainsFunc(c.now.Slices, sliced))
+		return
+	case !e.Owned:
+		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it is left alone, only slices are written")
+		return
+	case c.gone:
+		why = unwanted
+	case w.absent:
+		why = "not written any more"
+	case !sameSubsets(e.Subsets, w.endpoints.Subsets):
+		why = differs
+	case w.endpoints.Truncated != (e.Annotations[syncer.AnnotationOverCapacity] == overCapacity) || !w.stands(&e.Meta):
+		why = dressed
+	default:
+		return
+	}
+	c.write(c.now.object(KindEndpoints, c.want.Name), w, why)
+}
+
+// create makes an object, if it may be made now.
+func (c *comparison) create(kind Kind, name string, w *wish, may bool) {
+	if !c.whole || !may || c.lacks(w) {
+		c.waiting.More = c.waiting.More || c.whole
+		return
+	}
+	a := c.action(Create, kind, name, "new", nil)
+	a.write(w, nil)
+	if kind == KindEndpointSlice {
+		a.Owner = c.now.Service.UID
+	}
+	a.rank(w.sheds)
+	c.add(a)
+}
+
+// write makes an object that stands what it should be. Where that has to wait, only what is taken
+// away is written.
+func (c *comparison) write(o *object, w *wish, why string) {
+	left, takes := w.reduce(o)
+	a := c.action(Update, o.kind, o.name, why, o.Meta)
+	a.wish = w
+	if o.Deleting {
+		c.wait(cmp.Or(c.waiting.Reason, WaitObjectDeleting))
+	}
+	switch {
+	case !c.whole || o.Deleting || !w.absent && c.lacks(w):
+		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !takes {
+			return
+		}
+		a.take(o, left)
+	case w.absent:
+		a.Verb = Delete
+		if o.slice != nil || c.gone { // else what lives stays in slices
+			a.Delta = deltaOf(slices.Values(o.endpoints), slices.Values([]syncer.Endpoint(nil)))
+		}
+		a.rank(takes)
+	default:
+		if a.write(w, o); o.slice != nil {
+			a.Owner = c.now.Service.UID
+		}
+		// Who serves in place of the first class takes over from those that do not any more.
+		a.rank(takes || len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0})
 	}
 	c.add(a)
 }
 
-// portNames are the names of ports that are in one list and not in another.
-func portNames(in, notIn []syncer.ServicePort) map[string]bool {
-	names := map[string]bool{}
-	for _, p := range in {
-		if !slices.ContainsFunc(notIn, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
-			names[p.Name] = true
-		}
-	}
-	return names
-}
-
-// lacks reports whether the Service has yet to get one of the ports.
-func (c *comparison) lacks(w *wish) bool {
-	of := func(ports []syncer.Port) bool {
-		return slices.ContainsFunc(ports, func(p syncer.Port) bool { return c.lacking[p.Name] })
-	}
-	return len(c.lacking) > 0 && (w.slice != nil && of(w.slice.Ports) ||
-		w.endpoints != nil && slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return of(s.Ports) }))
-}
-
 // lastOfAll takes the Service when nothing of the replica sends traffic any more. Ours stays
 // while an Endpoints of its name is another's, which the API server would delete along.
-func (c *comparison) lastOfAll() {
-	s, e := c.now.Service, c.now.Endpoints
+func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 	serves := func(s Slice) bool { return s.Owned && !s.Deleting && len(s.Endpoints) > 0 }
 	switch {
 	case s == nil || !s.Owned:
@@ -210,32 +310,8 @@ func (c *comparison) lastOfAll() {
 	case e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves):
 		c.waiting.More = true
 	default:
-		if a := c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta); a != nil {
-			a.lane = Bulk
-			c.add(a)
-		}
+		a := c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta)
+		a.lane = Bulk
+		c.add(a)
 	}
-}
-
-// fill makes an action write an object as it is wished; o is what stands.
-func (a *Action) fill(w *wish, o *object) {
-	a.Member, a.Service, a.Endpoints, a.Slice = w.member, w.service, w.endpoints, w.slice
-	var standing *Meta
-	var before []syncer.Endpoint
-	if o != nil {
-		standing, before = o.Meta, o.endpoints
-	}
-	a.want.mark(a.Kind, w.member).dress(a, standing, w.traits)
-	if !w.trigger.IsZero() {
-		a.Annotations[syncer.AnnotationTriggerTime] = w.trigger.UTC().Format(time.RFC3339Nano)
-	}
-	if w.endpoints != nil && w.endpoints.Truncated {
-		a.Annotations[syncer.AnnotationOverCapacity] = overCapacity
-	}
-	if w.slice != nil {
-		if reserve := reserveOf(w.slice.Endpoints); reserve != "" {
-			a.Annotations[syncer.AnnotationReserve] = reserve
-		}
-	}
-	a.Delta = deltaOf(slices.Values(before), w.all())
 }

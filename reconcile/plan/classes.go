@@ -53,17 +53,30 @@ func publish(members []*member) (best class) {
 		m.published = slices.Clone(m.endpoints)
 		for i := range m.published {
 			e := &m.published[i]
-			of := m.classOf(e)
-			if m.Place > 0 && of.grade > syncer.NotReady {
-				e.Grade = syncer.Reserve // slices name those of a later place, too
+			if of := m.classOf(e); of.grade > syncer.NotReady && of != best && (stands || !m.serves(e)) {
+				e.Ready, e.Serving = false, false
 			}
-			if of.grade > syncer.NotReady && of != best && (stands || !m.serves(&m.endpoints[i])) {
-				e.Ready, e.Serving, m.verbatim = false, false, nil
-			}
+			e.Grade = m.named(e)
 		}
-		nameable(m.published)
 	}
 	return best
+}
+
+// named is the grade that a slice tells of an endpoint: one of a later place is of the reserve,
+// too. Slices name addresses, so that one that several endpoints share is named for all or none.
+func (m *member) named(e *syncer.Endpoint) syncer.Grade {
+	grade := func(o *syncer.Endpoint) syncer.Grade {
+		if m.Place > 0 && m.classOf(o).grade > syncer.NotReady {
+			return syncer.Reserve
+		}
+		return o.Grade
+	}
+	for o := range on(m.endpoints, e.Addr) {
+		if grade(o) != grade(e) {
+			return e.StandingGrade(false)
+		}
+	}
+	return grade(e)
 }
 
 // serves reports whether an endpoint, or one in whose place it comes, stands ready in a slice.
@@ -79,20 +92,4 @@ func (m *member) serves(e *syncer.Endpoint) bool {
 		}
 	}
 	return slices.ContainsFunc(m.ready[e.Addr], func(o syncer.Endpoint) bool { return follows(e, &o) })
-}
-
-// nameable leaves an address unnamed that is of the reserve for one endpoint and not for
-// another: slices name addresses.
-func nameable(endpoints []syncer.Endpoint) {
-	for first := 0; first < len(endpoints); {
-		end, mixed := first+1, false
-		for ; end < len(endpoints) && endpoints[end].Addr == endpoints[first].Addr; end++ {
-			mixed = mixed || endpoints[end].Grade != endpoints[first].Grade
-		}
-		for ; first < end; first++ {
-			if mixed {
-				endpoints[first].Grade = endpoints[first].StandingGrade(false)
-			}
-		}
-	}
 }

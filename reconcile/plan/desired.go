@@ -5,6 +5,7 @@ package plan
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -28,26 +29,43 @@ type Desired struct {
 	members []*member
 	best    class
 	// left is true where the Service stays as it stands. Otherwise service is nil where nobody
-	// knows what it should be, and endpoints is nil where none are written.
+	// knows what it should be.
 	left      bool
 	service   *wish
 	endpoints *wish
-	slices    []wish // sorted by name
+	// slices are those that are wanted and those of ours that stand, sorted by name. moving is
+	// true while one has endpoints that are yet to stand in another.
+	slices []*wish
+	moving bool
 }
 
-// wish is an object as it should be: one of service, endpoints and slice is set.
+// wish is an object as it should be now: one of service, endpoints and slice is set.
 type wish struct {
 	traits
 	trigger time.Time
-	// member is whose a slice is.
-	member    string
+	// absent is true of what should not be.
+	absent    bool
 	service   *ServiceSpec
 	endpoints *EndpointsSpec
 	slice     *syncer.Slice
+	// published are all endpoints that Endpoints may have: more than they hold, perhaps.
+	published []syncer.Endpoint
+	// moved are addresses that leave a slice and stand in another. sheds is true of a slice that
+	// endpoints go to because they lose a port.
+	moved map[netip.Addr]bool
+	sheds bool
 }
 
-// all are the endpoints of an object with their ports.
+// all are the endpoints that may be in the object, with their ports and grades.
 func (w *wish) all() iter.Seq[syncer.Endpoint] {
+	if w.slice != nil {
+		return endpointsOf(w.slice)
+	}
+	return slices.Values(w.published)
+}
+
+// wanted are the endpoints of the object as it is written.
+func (w *wish) wanted() iter.Seq[syncer.Endpoint] {
 	switch {
 	case w.slice != nil:
 		return endpointsOf(w.slice)
@@ -57,34 +75,30 @@ func (w *wish) all() iter.Seq[syncer.Endpoint] {
 	return func(func(syncer.Endpoint) bool) {}
 }
 
-// slice finds a slice by its name; nil when there is none.
-func (d *Desired) slice(name string) *wish {
-	at, found := slices.BinarySearchFunc(d.slices, name, func(w wish, name string) int { return strings.Compare(w.slice.Name, name) })
-	if !found {
-		return nil
-	}
-	return &d.slices[at]
+// nothing is desired where nobody wants the replica.
+func nothing(now *Current) *Desired {
+	d := &Desired{Key: now.Key, settings: &Settings{}, endpoints: &wish{absent: true}}
+	d.takeAway(now)
+	return d
 }
 
-// wish finds what an object should be; nil when it should not be.
-func (d *Desired) wish(o *object) *wish {
-	if o.slice == nil {
-		return d.endpoints
+// takeAway adds the slices that stand of ours and are not wanted, and sorts all.
+func (d *Desired) takeAway(now *Current) {
+	wanted := map[string]bool{}
+	for _, w := range d.slices {
+		wanted[w.slice.Name] = true
 	}
-	return d.slice(o.name)
+	for i := range now.Slices {
+		if s := &now.Slices[i]; s.Owned && !wanted[s.Name] {
+			d.slices = append(d.slices, goes(s))
+		}
+	}
+	slices.SortFunc(d.slices, func(a, b *wish) int { return strings.Compare(a.slice.Name, b.slice.Name) })
 }
 
-// mark is what an object of the replica must carry.
-func (d *Desired) mark(kind Kind, member string) mark {
-	return mark{kind, d.Key, d.settings.Instance, member}
-}
-
-// memberOf is the member that a slice is of.
-func (d *Desired) memberOf(o *object) string {
-	if o.slice == nil {
-		return ""
-	}
-	return memberOf(d.Key, o.slice, d.members)
+// goes is the wish for a slice that stands and should not.
+func goes(s *Slice) *wish {
+	return &wish{traits: traits{left: true}, absent: true, slice: &syncer.Slice{Name: s.Name, Family: s.Family, Ports: s.Ports}}
 }
 
 // Backends are all endpoints of the replica as they are published, by member. Treat as

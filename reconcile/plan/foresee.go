@@ -11,33 +11,21 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Plan is what has to be done for one replica, to its end, as far as it can be foreseen.
-type Plan struct {
-	Replica syncer.Key
-	Actions []Action
-	Waiting Waiting
-	Delta   Delta
-}
-
 // maxRounds bounds how often a replica is compared; three rounds make a new one.
 const maxRounds = 20
 
-// Foresee plays what a replica comes to when every write succeeds. shares is asked after each
-// round, because what counts may depend on what stands.
-func Foresee(key syncer.Key, now Current, shares func(Current) []Share, s Settings) Plan {
-	p, stands := Plan{Replica: key}, now
+// Foresee plays what a replica comes to when every write succeeds: the actions to its end, and
+// what is in the way then.
+func Foresee(now Current, shares []Share, s Settings) (all []Action, waiting Waiting) {
 	for range maxRounds {
-		actions, waiting := Actions(stands, Merge(key, stands, shares(stands), s), nil)
-		p.Waiting = waiting
-		if len(actions) == 0 {
+		var actions []Action
+		if actions, waiting = Actions(now, Merge(now.Key, now, shares, s), nil); len(actions) == 0 {
 			break
 		}
-		p.Actions = append(p.Actions, actions...)
-		stands = stands.After(actions)
+		all, now = append(all, actions...), now.After(actions)
 	}
-	p.Waiting.More = false
-	p.Delta = deltaOf(now.endpoints(), stands.endpoints())
-	return p
+	waiting.More = false
+	return all, waiting
 }
 
 // Change is what the actions together change for traffic: an address that leaves one object and

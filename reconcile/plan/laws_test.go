@@ -342,7 +342,7 @@ func TestMergeOrder(t *testing.T) {
 			r.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
 			again, waitingAgain := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
 			for i := range again {
-				again[i].want = actions[min(i, len(actions)-1)].want
+				again[i].wish = actions[min(i, len(actions)-1)].wish
 			}
 			if !reflect.DeepEqual(actions, again) || !reflect.DeepEqual(waiting, waitingAgain) {
 				t.Fatalf("seed %d: %+v\n%+v", seed, actions, again)

@@ -23,8 +23,8 @@ type member struct {
 	// their names.
 	ports       []syncer.ServicePort
 	portChanges map[string]portChange
-	// slices are those of ours that stand of it and are not being deleted.
-	slices []*Slice
+	// slices are those of ours that stand of it, without those that are being deleted.
+	slices, deleting []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is
 	// published.
 	endpoints []syncer.Endpoint
@@ -34,8 +34,6 @@ type member struct {
 	// families are those that have a slice in any case; family is the one that Endpoints carry.
 	families []syncer.Family
 	family   syncer.Family
-	// verbatim are hand-written subsets that may be taken as they are.
-	verbatim []syncer.Subset
 }
 
 // unknown reports whether nobody knows what the source of a share is that counts.
@@ -52,7 +50,7 @@ func (m *member) feeds() bool {
 // inEndpoints are the addresses that stand in Endpoints; nil where there are none.
 func (m *member) read(inEndpoints map[netip.Addr]bool) {
 	if m.Listed {
-		m.endpoints, m.families, m.family, m.verbatim = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families), m.Given.EndpointsFamily, m.Given.Subsets
+		m.endpoints, m.families, m.family = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families), m.Given.EndpointsFamily
 	}
 	if m.Listed || len(m.slices) > 0 {
 		m.service = m.Given.Service
@@ -88,7 +86,7 @@ func (m *member) keep(e syncer.Endpoint) bool {
 			return false
 		}
 	}
-	m.endpoints, m.verbatim = append(m.endpoints, e), nil
+	m.endpoints = append(m.endpoints, e)
 	return true
 }
 
@@ -161,16 +159,20 @@ func (m *merger) gather(shares []Share) {
 	configured := m.members
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
-		if !s.Owned || s.Deleting {
+		if !s.Owned {
 			continue
 		}
 		name := memberOf(m.key, s, configured)
-		if of[name] == nil && !m.settings.DropOrphans {
+		if of[name] == nil && !m.settings.DropOrphans && !s.Deleting {
 			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, Reserve: "not configured any more"}}
 			m.members = append(m.members, of[name])
 		}
-		if of[name] != nil {
-			of[name].slices = append(of[name].slices, s)
+		switch one := of[name]; {
+		case one == nil:
+		case s.Deleting:
+			one.deleting = append(one.deleting, s)
+		default:
+			one.slices = append(one.slices, s)
 		}
 	}
 	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
@@ -204,14 +206,13 @@ func (m *merger) standing() map[netip.Addr]bool {
 	return addrs
 }
 
-// strays gives the addresses that stand in Endpoints alone to the first member that keeps
-// them. A pod's address stands in slices as well, so that it is no member's share any more
-// if others of the replica have slices and none of them has it.
+// strays gives the addresses that stand in Endpoints alone to the first member that keeps them.
+// A pod's address stands in slices as well, so that it is no share of a member that is not
+// listed if none of them has it.
 func (m *merger) strays() {
 	sliced := map[netip.Addr]bool{}
 	for i := range m.now.Slices {
 		if s := &m.now.Slices[i]; s.Owned {
-			sliced[netip.Addr{}] = true // slices stand
 			for e := range endpointsOf(&s.Slice) {
 				sliced[e.Addr] = true
 			}
@@ -223,7 +224,7 @@ func (m *merger) strays() {
 			continue
 		}
 		for _, one := range m.members {
-			if (one.Listed || !sliced[netip.Addr{}] || stray.Target.UID == "") && one.keep(stray) {
+			if (one.Listed || len(one.slices) > 0 && stray.Target.UID == "") && one.keep(stray) {
 				break
 			}
 		}

@@ -40,16 +40,16 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	d.Conflicts = united.conflicts
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
+	var oldest *syncer.Service
 	if left {
 		d.Labels = now.Service.Labels.Map()
 	} else if len(sources) > 0 {
-		d.service = &wish{traits: s.serviceTraits(sources[0].service), service: &ServiceSpec{united.servicePorts(sources)}}
+		oldest = sources[0].service
+		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{united.servicePorts(sources)}}
 		d.Labels = d.service.labels
 	}
-	if s.WriteEndpoints {
-		d.endpoints = m.endpoints(sources, left)
-	}
-	d.slices = m.slices()
+	d.endpoints = m.endpoints(oldest)
+	m.pack(d)
 	return d
 }
 
@@ -61,18 +61,10 @@ type merger struct {
 	members  []*member
 }
 
-// wanted reports whether there is to be a replica. A Service that is written by hand, and of
-// which nothing is written, has no slices: what stands of it may be anybody's who is not
-// listed.
+// wanted reports whether there is to be a replica.
 func (m *merger) wanted() bool {
 	stands := m.now.ours()
-	if slices.ContainsFunc(m.members, func(one *member) bool { return one.feeds() || one.SourceOpen && stands }) {
-		return true
-	}
-	unlisted := slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed && !one.orphan })
-	e := m.now.Endpoints
-	return unlisted && stands && !slices.ContainsFunc(m.now.Slices, func(s Slice) bool { return s.Owned }) &&
-		(!m.settings.WriteEndpoints || e != nil && e.Owned)
+	return slices.ContainsFunc(m.members, func(one *member) bool { return one.feeds() || one.SourceOpen && stands })
 }
 
 // sources are the members whose Service is known, the oldest first.
@@ -106,39 +98,30 @@ func (m *merger) report(d *Desired) {
 	}
 }
 
-// endpoints renders the shares as one Endpoints object. What one member has written by hand is
-// taken as it is written, and what stands of one that is not listed as it stands; all else is
-// packed anew and limited.
-func (m *merger) endpoints(sources []*member, left bool) *wish {
-	content := &EndpointsSpec{}
-	w := &wish{traits: traits{left: true}, trigger: m.trigger(), endpoints: content}
-	if len(sources) > 0 && !left {
-		w.traits = m.settings.traits(sources[0].service)
-	}
-	feeding := slices.DeleteFunc(slices.Clone(m.members), func(one *member) bool { return len(one.endpoints) == 0 })
-	if len(feeding) == 1 {
-		one, e := feeding[0], m.now.Endpoints
-		if one.verbatim != nil {
-			content.Subsets = one.verbatim
-			return w
+// endpoints renders the shares as one Endpoints object. What one member has written by hand, and
+// perhaps what stands of one that is not listed, has no limit; source is the one whose labels they
+// have.
+func (m *merger) endpoints(source *syncer.Service) *wish {
+	content, e := &EndpointsSpec{}, m.now.Endpoints
+	w := &wish{absent: !m.settings.WriteEndpoints, trigger: m.trigger(), endpoints: content}
+	var feeding []*member
+	for _, one := range m.members {
+		if len(one.endpoints) > 0 {
+			feeding = append(feeding, one)
 		}
-		content.Subsets = syncer.Subsets(one.published, one.family)
-		if !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "" {
-			content.Subsets = syncer.Repack(content.Subsets) // perhaps somebody wrote more by hand
-			return w
-		}
-	} else {
-		var all []syncer.Endpoint
-		for _, one := range feeding {
-			for _, e := range one.published {
-				if one.family == "" || one.family == familyOf(e.Addr) {
-					all = append(all, e)
-				}
+		for _, e := range one.published {
+			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) && (one.family == "" || one.family == familyOf(e.Addr)) {
+				w.published = append(w.published, e)
 			}
 		}
-		content.Subsets = syncer.Subsets(all, "")
 	}
-	content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
+	content.Subsets = syncer.Subsets(w.published, "")
+	unlimited := len(feeding) == 1 && (feeding[0].Given.HandWritten ||
+		!feeding[0].Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "")
+	if !unlimited {
+		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
+	}
+	w.traits = m.settings.traits(KindEndpoints, m.key, "", source, spoken(content.Subsets)...)
 	return w
 }
 
@@ -150,44 +133,6 @@ func (m *merger) trigger() (first time.Time) {
 		}
 	}
 	return first
-}
-
-// slices packs the endpoints of each member into slices of its own.
-func (m *merger) slices() []wish {
-	var out []wish
-	for _, one := range m.members {
-		if !one.feeds() && !one.SourceOpen {
-			continue
-		}
-		w := wish{member: one.Member, traits: traits{left: true}}
-		if one.service != nil && !one.SourceOpen && one.Listed {
-			w.traits, w.trigger = m.settings.traits(one.service), one.Given.Trigger
-		}
-		o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
-		for _, s := range syncer.Pack(m.shelf(one), one.published, one.families, o) {
-			w.slice = &s
-			out = append(out, w)
-		}
-	}
-	slices.SortFunc(out, func(a, b wish) int { return strings.Compare(a.slice.Name, b.slice.Name) })
-	return out
-}
-
-// shelf are the slices of a member, and the mere names of all others.
-func (m *merger) shelf(one *member) []syncer.Slice {
-	out := make([]syncer.Slice, 0, len(m.now.Slices)+len(m.now.Taken))
-	for i := range m.now.Slices {
-		s := &m.now.Slices[i]
-		if slices.Contains(one.slices, s) {
-			out = append(out, s.Slice)
-		} else {
-			out = append(out, syncer.Slice{Name: s.Name})
-		}
-	}
-	for _, name := range m.now.Taken {
-		out = append(out, syncer.Slice{Name: name})
-	}
-	return out
 }
 
 func familyOf(addr netip.Addr) syncer.Family {

@@ -13,7 +13,7 @@ import (
 // unitedPort is a port of a replica with the sources that feed it.
 type unitedPort struct {
 	syncer.ServicePort
-	// owner is the member that the port's number and protocol come from.
+	// owner is the member that names the port.
 	owner *member
 	// targets are what the sources say, the owner first.
 	targets []syncer.TargetPort
@@ -33,7 +33,7 @@ type union struct {
 }
 
 // unite merges the ports of the sources, which come oldest first, and tells each what became
-// of its port names:
+// of its port names. Ports are one where protocol and number are; the oldest names it:
 //
 //	oldest     younger       replica    the younger one's endpoints
 //	http 80    http 80       http 80    keep the port
@@ -48,74 +48,74 @@ type union struct {
 //
 // Where the replica's Service stays as it stands, its ports are the oldest: standing, else
 // nil. What a member serves already it does not lose to them.
-func unite(standing []syncer.ServicePort, sources []*member) union {
-	u := union{left: standing != nil}
-	for _, s := range sources {
-		s.ports = acceptable(s.service.Ports)
-	}
-	all := sources
-	if standing != nil {
-		replica := &member{Share: &Share{Member: "the replica"}, ports: acceptable(standing)}
+func unite(standing []syncer.ServicePort, sources []*member) *union {
+	u, all := &union{left: standing != nil}, sources
+	if u.left {
+		replica := &member{Share: &Share{Member: "the replica"}, service: &syncer.Service{Ports: standing}}
 		all = append([]*member{replica}, sources...)
 	}
-	ported := slices.IndexFunc(all, func(s *member) bool { return len(s.ports) > 0 })
 	for _, s := range all {
-		if ported >= 0 && len(s.ports) == 0 {
-			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, all[ported].Member))
+		s.ports = acceptable(s.service.Ports)
+		for _, p := range s.ports {
+			if u.number(p) == nil && u.admits(p) {
+				u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: s})
+			}
+		}
+	}
+	for _, s := range all {
+		if len(s.ports) == 0 && len(u.ports) > 0 {
+			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, u.ports[0].owner.Member))
 		}
 		for _, p := range s.ports {
-			u.add(s, p)
+			u.assign(s, p)
 		}
 	}
 	return u
 }
 
-// fitting is the port under whose name one of another name goes; -1 where there is none.
-func (u *union) fitting(s *member, p syncer.ServicePort) int {
-	at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
-	if at < 0 && p.Name == "" && len(u.ports) == 1 && u.ports[0].Protocol == p.Protocol && len(u.ports[0].owner.ports) == 1 {
-		return 0
-	}
-	return at
+func (u *union) number(p syncer.ServicePort) *unitedPort {
+	return u.find(func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
 }
 
-// add unites one port, or decides that it cannot be.
-func (u *union) add(s *member, p syncer.ServicePort) {
-	if at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Name == p.Name }); at >= 0 {
-		o := u.ports[at]
-		if o.Protocol != p.Protocol || o.Port != p.Port {
-			if at = u.fitting(s, p); u.left && at >= 0 && !s.has(p.Name) && s.has(u.ports[at].Name) {
-				s.rename(p.Name, portChange{u.ports[at].Name, true})
-				return
-			}
-			u.lose(s, p, fmt.Sprintf("port %s is %s in %s and %s in %s, which is older and wins",
-				quoted(p.Name), number(p), s.Member, number(o.ServicePort), o.owner.Member))
-			return
-		}
-		o.targets = append(o.targets, p.Target)
-		return
+func (u *union) find(is func(*unitedPort) bool) *unitedPort {
+	if at := slices.IndexFunc(u.ports, is); at >= 0 {
+		return u.ports[at]
 	}
-	at := u.fitting(s, p)
+	return nil
+}
+
+// admits reports whether a port can stand beside the others: each needs a name of its own.
+func (u *union) admits(p syncer.ServicePort) bool {
+	named := func(o *unitedPort) bool { return o.Name == p.Name || o.Name == "" }
+	return len(u.ports) == 0 || p.Name != "" && u.find(named) == nil
+}
+
+// assign decides which port of the replica one of a source is.
+func (u *union) assign(s *member, p syncer.ServicePort) {
+	o, first := u.number(p), u.ports[0]
+	if o == nil && p.Name == "" && len(u.ports) == 1 && first.Protocol == p.Protocol {
+		o = first
+	}
 	switch {
-	case at >= 0:
-		s.rename(p.Name, portChange{u.ports[at].Name, true})
-		u.ports[at].targets = append(u.ports[at].targets, p.Target)
-	case len(u.ports) > 0 && p.Name == "":
-		u.lose(s, p, fmt.Sprintf("the port %s of %s has no name and fits none of the ports of %s", number(p), s.Member, u.ports[0].owner.Member))
-	case len(u.ports) > 0 && u.ports[0].Name == "":
-		u.lose(s, p, fmt.Sprintf("port %s of %s cannot stand beside the port of %s, which has no name", quoted(p.Name), s.Member, u.ports[0].owner.Member))
-	default:
-		u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: s, targets: []syncer.TargetPort{p.Target}})
-	}
-}
-
-// lose drops a port of a source and reports it.
-func (u *union) lose(s *member, p syncer.ServicePort, message string) {
-	if u.left && s.has(p.Name) {
+	case o != nil:
+		if o.targets = append(o.targets, p.Target); o.Name != p.Name {
+			s.change(p.Name, portChange{o.Name, true})
+		}
+		return
+	case u.left && s.has(p.Name):
 		return
 	}
-	s.rename(p.Name, portChange{})
-	u.conflict(s, message+": its endpoints lose this port; make the Services agree")
+	s.change(p.Name, portChange{})
+	why := ""
+	switch o = u.find(func(o *unitedPort) bool { return o.Name == p.Name }); {
+	case o != nil:
+		why = fmt.Sprintf("port %s is %s in %s and %s in %s, which is older and wins", quoted(p.Name), number(p), s.Member, number(o.ServicePort), o.owner.Member)
+	case p.Name == "":
+		why = fmt.Sprintf("the port %s of %s has no name and fits none of the ports of %s", number(p), s.Member, first.owner.Member)
+	default:
+		why = fmt.Sprintf("port %s of %s cannot stand beside the port of %s, which has no name", quoted(p.Name), s.Member, first.owner.Member)
+	}
+	u.conflict(s, why+": its endpoints lose this port; make the Services agree")
 }
 
 func (u *union) conflict(s *member, message string) {
@@ -140,7 +140,7 @@ func (m *member) has(port string) bool {
 	})
 }
 
-func (m *member) rename(name string, change portChange) {
+func (m *member) change(name string, change portChange) {
 	if m.portChanges == nil {
 		m.portChanges = map[string]portChange{}
 	}
@@ -157,22 +157,17 @@ func (m *member) fit(ported bool) {
 	if !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return !fits(e.Ports) }) {
 		return
 	}
-	type list struct { // endpoints share few lists of ports, and keep sharing them
-		first *syncer.Port
-		len   int
-	}
-	known := map[list][]syncer.Port{}
+	renamed := map[*syncer.Port][]syncer.Port{} // endpoints share few lists of ports, and keep sharing them
 	kept := make([]syncer.Endpoint, 0, len(m.endpoints))
 	for _, e := range m.endpoints {
 		if !fits(e.Ports) {
 			if len(e.Ports) == 0 {
 				continue
 			}
-			id := list{&e.Ports[0], len(e.Ports)}
-			ports, seen := known[id]
-			if !seen {
+			ports, known := renamed[&e.Ports[0]]
+			if !known {
 				ports = m.renamed(e.Ports)
-				known[id] = ports
+				renamed[&e.Ports[0]] = ports
 			}
 			if e.Ports = ports; len(ports) == 0 {
 				continue
@@ -180,7 +175,7 @@ func (m *member) fit(ported bool) {
 		}
 		kept = append(kept, e)
 	}
-	m.endpoints, m.verbatim = kept, nil
+	m.endpoints = kept
 }
 
 func (m *member) portChanged(p syncer.Port) bool { _, changed := m.portChanges[p.Name]; return changed }
@@ -240,43 +235,21 @@ const opaqueTarget = "by-endpoint"
 
 // target decides the targetPort that consumers see. Where it is numeric, some of
 // them send traffic to that number at every address whose slice port they cannot
-// match by name; so a number is written only if it is true of every endpoint.
-// Otherwise the port's name stands there, which switches that fallback off.
+// match by name; so a number is written only if it is true of every endpoint, and of those that
+// are written by hand nobody knows. Otherwise the port's name stands there, which switches that
+// fallback off.
 func (u *unitedPort) target(sources []*member) syncer.TargetPort {
 	agreed := u.targets[0]
-	if u.Name == "" && agreed.Name == "" && validNumber(agreed.Number) {
+	numeric := agreed.Name == "" && validNumber(agreed.Number)
+	agree := !slices.ContainsFunc(u.targets, func(t syncer.TargetPort) bool { return t != agreed })
+	byHand := slices.ContainsFunc(sources, func(s *member) bool { return s.service.Selector == nil })
+	switch {
+	case numeric && (u.Name == "" || agree && !byHand), agree && syncer.IsTargetPortName(agreed.Name):
 		return agreed
-	}
-	differs := func(t syncer.TargetPort) bool { return t != agreed }
-	valid := agreed.Name == "" && validNumber(agreed.Number) || syncer.IsTargetPortName(agreed.Name)
-	if valid && !slices.ContainsFunc(u.targets, differs) && !u.contradicted(agreed, sources) {
-		return agreed
-	}
-	if syncer.IsTargetPortName(u.Name) {
+	case syncer.IsTargetPortName(u.Name):
 		return syncer.TargetPort{Name: u.Name}
 	}
 	return syncer.TargetPort{Name: opaqueTarget}
-}
-
-// contradicted reports whether an endpoint serves the port on another number
-// than a numeric target says. Only hand-written endpoints can.
-func (u *unitedPort) contradicted(t syncer.TargetPort, sources []*member) bool {
-	if t.Name != "" {
-		return false
-	}
-	for _, s := range sources {
-		if s.service.Selector != nil {
-			continue
-		}
-		for i := range s.endpoints {
-			for _, p := range s.endpoints[i].Ports {
-				if p.Name == u.Name && p.Protocol == u.Protocol && p.Number != t.Number {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func validProtocol(s string) bool { return s == syncer.TCP || s == syncer.UDP || s == syncer.SCTP }

@@ -21,110 +21,118 @@ func (a Action) Reduced(now Current) (Action, bool) {
 	if a.reduced || a.Verb == Create || a.Replica != now.Key || o == nil {
 		return Action{}, false
 	}
-	r := Action{Kind: a.Kind, Replica: a.Replica, Name: a.Name, want: a.want}
-	left, takes := a.want.reduce(o)
-	r.reduce(o, left)
+	left, takes := a.wish.reduce(o)
+	r := Action{Kind: a.Kind, Replica: a.Replica, Name: a.Name, wish: a.wish}
+	r.take(o, left)
 	same := a.Verb == Update && r.ResourceVersion == a.ResourceVersion && r.Owner == a.Owner &&
 		maps.Equal(a.Labels, r.Labels) && maps.Equal(a.Annotations, r.Annotations) &&
-		(a.Slice == nil || sameEndpoints(r.Slice.Endpoints, a.Slice.Endpoints, true)) &&
+		(a.Slice == nil || sameEndpoints(r.Slice.Endpoints, a.Slice.Endpoints)) &&
 		(a.Endpoints == nil || equalSubsets(r.Endpoints.Subsets, a.Endpoints.Subsets))
 	return r, takes && !same
 }
 
-// reduce makes an action write an object with less, and all else as it stands.
-func (a *Action) reduce(o *object, left []syncer.Endpoint) {
-	w := wish{traits: traits{left: true}, member: o.Labels.Get(syncer.LabelSourceCluster)}
-	if of := a.want.wish(o); of != nil {
-		w.trigger = of.trigger
-	}
+// take makes an action write an object with less, and all else as it stands.
+func (a *Action) take(o *object, left []syncer.Endpoint) {
+	w := &wish{traits: traits{left: true}, trigger: a.wish.trigger}
 	if o.slice != nil {
 		content := o.slice.Slice
-		content.Endpoints = portless(left)
-		w.slice = &content
+		content.Endpoints = slices.Clone(left)
+		for i := range content.Endpoints {
+			content.Endpoints[i].Ports = nil
+		}
+		w.slice, a.Owner = &content, o.slice.Owner
 	} else {
 		w.endpoints = &EndpointsSpec{syncer.Subsets(left, ""), o.Annotations[syncer.AnnotationOverCapacity] != ""}
 	}
-	a.fill(&w, o)
-	if a.Labels = o.Labels.Map(); o.slice != nil {
-		a.Owner = o.slice.Owner
-	}
-	a.Verb, a.lane, a.reduced = Update, Removal, true
-	a.Why = cmp.Or(a.Why, differs)
+	full := a.wish
+	a.write(w, o)
+	a.UID, a.ResourceVersion, a.Rest = o.UID, o.ResourceVersion, o.Rest
+	a.Verb, a.Why, a.wish, a.lane, a.reduced = Update, cmp.Or(a.Why, differs), full, Removal, true
 }
 
-// claim is the best that members say of an endpoint that stands, whether its class serves or
-// not.
+// object is Endpoints or a slice of ours that stands.
+type object struct {
+	*Meta
+	kind  Kind
+	name  string
+	slice *Slice // nil: Endpoints
+	// endpoints have their ports.
+	endpoints []syncer.Endpoint
+}
+
+// object finds one; nil where there is none of ours.
+func (c *Current) object(kind Kind, name string) *object {
+	switch e := c.Endpoints; {
+	case kind == KindEndpointSlice:
+		if s := c.slice(name); s != nil && s.Owned {
+			return &object{&s.Meta, kind, name, s, slices.Collect(endpointsOf(&s.Slice))}
+		}
+	case kind == KindEndpoints && e != nil && e.Owned:
+		return &object{&e.Meta, kind, name, nil, slices.Collect(endpointsIn(e.Subsets))}
+	}
+	return nil
+}
+
+// claim is the best that is said of an endpoint that stands, whether its class serves or not.
 type claim struct {
 	said                        bool
 	ready, serving, terminating bool
 	ports                       []syncer.Port
 }
 
-// claim gathers what is said of an endpoint of an object: by the member of a slice, by all of
-// Endpoints. Where no Endpoints are wanted what lives in slices stays in them until they go.
-func (d *Desired) claim(o *object, e *syncer.Endpoint) (c claim) {
-	for _, m := range d.members {
-		if o.slice != nil && m.Member != o.member {
-			continue
-		}
-		for said := range on(m.endpoints, e.Addr) {
-			in := said.In(syncer.KindEndpointSlices)
-			if o.slice == nil {
-				in = inSubsets(said) || d.endpoints == nil
-			}
-			if !in || !follows(said, e) {
-				continue
-			}
-			c.terminating = said.Terminating && (c.terminating || !c.said)
-			c.said, c.ready, c.serving = true, c.ready || said.Ready, c.serving || said.Serving
-			c.ports = append(c.ports, said.Ports...)
-		}
+func (c *claim) add(e *syncer.Endpoint) {
+	demoted := e.Grade == syncer.Reserve
+	c.terminating = e.Terminating && (c.terminating || !c.said)
+	c.said, c.ready, c.serving = true, c.ready || e.Ready || demoted, c.serving || e.Serving || demoted
+	c.ports = append(c.ports, e.Ports...)
+}
+
+// lower makes an endpoint not ready or not serving if nobody says that it is, and reports whether
+// it was.
+func (c *claim) lower(e *syncer.Endpoint) bool {
+	if (!e.Ready || c.ready) && (!e.Serving || c.serving) {
+		return false
 	}
-	return c
+	e.Ready, e.Serving, e.Terminating = e.Ready && c.ready, e.Serving && c.serving, e.Terminating || c.terminating
+	if !c.ready {
+		e.Grade = syncer.NotReady
+	}
+	return true
 }
 
 // reduce is what a standing object keeps of its endpoints, and whether it loses anything by
 // that: those of which nobody says anything leave, those that are not ready turn so, and in
 // Endpoints a port leaves whose address gets no other in its place.
-func (d *Desired) reduce(o *object) (left []syncer.Endpoint, takes bool) {
-	o.member = d.memberOf(o)
-	all := map[netip.Addr][]syncer.Port{} // under which Endpoints have an address
-	for _, e := range o.endpoints {
-		if len(o.subsets) > 1 {
-			all[e.Addr] = append(all[e.Addr], e.Ports...)
-		}
+func (w *wish) reduce(o *object) (left []syncer.Endpoint, takes bool) {
+	said, under := map[netip.Addr][]syncer.Endpoint{}, map[netip.Addr][]syncer.Port{}
+	for e := range w.all() {
+		said[e.Addr] = append(said[e.Addr], e)
+	}
+	for _, e := range o.endpoints { // Endpoints may have an address in several subsets
+		under[e.Addr] = append(under[e.Addr], e.Ports...)
 	}
 	for _, e := range o.endpoints {
+		var c claim
 		stands := e
-		if len(o.subsets) > 1 {
-			stands.Ports = all[e.Addr]
-		}
-		c := d.claim(o, &stands)
-		if !c.said || !e.Addr.IsValid() {
-			takes = true
-			continue
-		}
-		if e.Ready && !c.ready || e.Serving && !c.serving {
-			e.Ready, e.Serving, e.Terminating, takes = e.Ready && c.ready, e.Serving && c.serving, e.Terminating || c.terminating, true
-			if !c.ready {
-				e.Grade = syncer.NotReady
+		stands.Ports = under[e.Addr]
+		for i := range said[e.Addr] {
+			if is := &said[e.Addr][i]; follows(is, &stands) {
+				c.add(is)
 			}
 		}
-		if o.slice == nil && len(c.ports) > 0 && within(c.ports, stands.Ports) && !within(e.Ports, c.ports) {
-			takes = true
-			if e.Ports = slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(c.ports, p) }); len(e.Ports) == 0 {
+		if !c.said || !e.Addr.IsValid() {
+			takes = takes || !w.moved[e.Addr]
+			continue
+		}
+		takes = c.lower(&e) || takes
+		if o.slice == nil && loses(c.ports, stands.Ports) {
+			kept := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(c.ports, p) })
+			takes = takes || len(kept) < len(e.Ports)
+			if e.Ports = kept; len(kept) == 0 {
 				continue
 			}
 		}
 		left = append(left, e)
 	}
 	return left, takes
-}
-
-// loses reports whether endpoints of a slice that goes are to have fewer ports, and no other.
-func (d *Desired) loses(o *object) bool {
-	return slices.ContainsFunc(o.endpoints, func(e syncer.Endpoint) bool {
-		c := d.claim(o, &e)
-		return c.said && within(c.ports, e.Ports) && !within(e.Ports, c.ports)
-	})
 }

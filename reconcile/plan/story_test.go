@@ -168,6 +168,12 @@ func (s *story) edit(words []string) error {
 		s.now.Slices[0].Malformed = true
 	case "slice owner":
 		s.now.Slices[0].Owner = "another"
+	case "slice spoken":
+		ports := slices.Clone(s.now.Slices[0].Ports)
+		for i := range ports {
+			ports[i].AppProtocol = syncer.AppProtocol{Value: "http", Set: true}
+		}
+		s.now.Slices[0].Ports = ports
 	case "slice relabelled":
 		s.now.Slices[0].Labels = syncer.Labels(strings.Replace(string(s.now.Slices[0].Labels), "source-cluster=a", "source-cluster=zzz", 1))
 	case "service annotated":

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"hash/fnv"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,32 +21,47 @@ const overCapacity = "truncated"
 // refuses an object whose annotations have more than 256 KiB together.
 const maxCopied = 64 << 10
 
-// traits are what an object takes over from its source.
+// traits are the labels and annotations of an object.
 type traits struct {
 	// left is true where the source is unknown: what stands stays.
-	left                bool
+	left bool
+	// marks are what the object must carry for what it is: they are compared by value.
+	marks []mark
+	// labels and annotations are those of the source, and applied a hash of them; what stands
+	// beside it is what it was made of, whatever others have added, so it is not compared by
+	// value. The keys of the annotations follow it, so that one that is gone from the source goes
+	// from the replica.
 	labels, annotations map[string]string
-	// applied is a hash of both; what stands beside it is what it was made of, whatever others
-	// have added, so it is not compared by value. The keys of the annotations follow it, so
-	// that one that is gone from the source goes from the replica.
-	applied string
+	applied             string
 }
 
-// traits are those of Endpoints and slices.
-func (s *Settings) traits(source *syncer.Service) traits {
-	t := traits{labels: copiedLabels(source.Labels, s.CopyLabel)}
-	t.applied = t.hash()
-	return t
+// mark is a label of ours.
+type mark struct{ key, value string }
+
+// marks are the labels that an object must carry; member is whose a slice is.
+func (s *Settings) marks(kind Kind, key syncer.Key, member string) []mark {
+	all := []mark{{syncer.LabelManagedBy, syncer.ManagedBy}, {syncer.LabelInstance, s.Instance}}
+	switch kind {
+	case KindEndpoints:
+		all = append(all, mark{syncer.LabelSkipMirror, "true"}, mark{syncer.LabelHeadless, ""})
+	case KindEndpointSlice:
+		all = append(all, mark{syncer.LabelSliceManagedBy, syncer.SliceManagedBy}, mark{syncer.LabelServiceName, key.Name},
+			mark{syncer.LabelSourceCluster, member}, mark{syncer.LabelHeadless, ""})
+	}
+	return all
 }
 
-// serviceTraits are those of a replica's Service.
-func (s *Settings) serviceTraits(source *syncer.Service) traits {
-	t := traits{labels: copiedLabels(source.Labels, s.CopyLabel), annotations: copiedAnnotations(source.Annotations, s.CopyAnnotation)}
-	t.applied = strings.Join(append([]string{t.hash()}, slices.Sorted(maps.Keys(t.annotations))...), " ")
-	return t
-}
-
-func (t *traits) hash() string {
+// traits are those of an object; source is nil where it is unknown. spoken is what else the hash
+// is of.
+func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *syncer.Service, spoken ...string) traits {
+	t := traits{left: source == nil, marks: s.marks(kind, key, member)}
+	if t.left {
+		return t
+	}
+	t.labels = copiedLabels(source.Labels, s.CopyLabel)
+	if kind == KindService {
+		t.annotations = copiedAnnotations(source.Annotations, s.CopyAnnotation)
+	}
 	h := fnv.New64a()
 	for _, set := range []map[string]string{t.labels, t.annotations} {
 		for _, key := range slices.Sorted(maps.Keys(set)) {
@@ -55,7 +69,60 @@ func (t *traits) hash() string {
 		}
 		h.Write([]byte{1})
 	}
-	return strconv.FormatUint(h.Sum64(), 36)
+	h.Write([]byte(strings.Join(spoken, "\x00")))
+	t.applied = strings.Join(append([]string{strconv.FormatUint(h.Sum64(), 36)}, slices.Sorted(maps.Keys(t.annotations))...), " ")
+	return t
+}
+
+// spoken is what is spoken at the ports of Endpoints. It steers no traffic, and admission
+// webhooks fill it in.
+func spoken(subsets []syncer.Subset) (all []string) {
+	for i := range subsets {
+		for _, p := range subsets[i].Ports {
+			if p.AppProtocol.Set {
+				all = append(all, p.String()+" "+p.AppProtocol.Value)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// stands reports whether a standing object carries what it must and what was wanted.
+func (t *traits) stands(m *Meta) bool {
+	for _, one := range t.marks {
+		if value, found := m.Labels.Lookup(one.key); !found || value != one.value {
+			return false
+		}
+	}
+	return t.left || m.Annotations[syncer.AnnotationApplied] == t.applied
+}
+
+// dress gives an action the labels and annotations of its object; standing is nil for one
+// that is made. What others have annotated stays, and so do labels where the source is unknown.
+func (a *Action) dress(standing *Meta, t *traits) {
+	a.Labels, a.Annotations = map[string]string{}, map[string]string{}
+	if standing != nil {
+		maps.Copy(a.Annotations, standing.Annotations)
+		for _, key := range []string{syncer.AnnotationTriggerTime, syncer.AnnotationOverCapacity, syncer.AnnotationReserve} {
+			delete(a.Annotations, key)
+		}
+	}
+	switch {
+	case !t.left:
+		for _, key := range strings.Fields(a.Annotations[syncer.AnnotationApplied]) {
+			delete(a.Annotations, key)
+		}
+		maps.Copy(a.Labels, t.labels)
+		maps.Copy(a.Annotations, t.annotations)
+		a.Annotations[syncer.AnnotationApplied] = t.applied
+	case standing != nil:
+		maps.Copy(a.Labels, standing.Labels.Map())
+	}
+	for _, one := range t.marks {
+		a.Labels[one.key] = one.value
+	}
+	a.Annotations[syncer.AnnotationReplica] = a.Replica.String()
 }
 
 // reservedLabels mean something about the object they are on, so that a Service's copy of
@@ -108,72 +175,6 @@ func copiedAnnotations(source map[string]string, chosen func(key string) bool) m
 		}
 	}
 	return out
-}
-
-// mark is what an object must carry for what it is: it is compared by value.
-type mark struct {
-	kind     Kind
-	replica  syncer.Key
-	instance string
-	member   string // of slices
-}
-
-// labels are the labels that the object must carry.
-func (o mark) labels() iter.Seq2[string, string] {
-	return func(yield func(key, value string) bool) {
-		if !yield(syncer.LabelManagedBy, syncer.ManagedBy) || !yield(syncer.LabelInstance, o.instance) {
-			return
-		}
-		switch o.kind {
-		case KindEndpoints:
-			_ = yield(syncer.LabelSkipMirror, "true") && yield(syncer.LabelHeadless, "")
-		case KindEndpointSlice:
-			_ = yield(syncer.LabelSliceManagedBy, syncer.SliceManagedBy) && yield(syncer.LabelServiceName, o.replica.Name) &&
-				yield(syncer.LabelSourceCluster, o.member) && yield(syncer.LabelHeadless, "")
-		}
-	}
-}
-
-// stands reports whether a standing object carries what it must and what was wanted.
-func (o mark) stands(m *Meta, t traits) bool {
-	for key, value := range o.labels() {
-		if stands, found := m.Labels.Lookup(key); !found || stands != value {
-			return false
-		}
-	}
-	return t.left || m.Annotations[syncer.AnnotationApplied] == t.applied
-}
-
-// dress gives an action the labels and annotations of its object; standing is nil for one
-// that is made. What others have annotated stays, and so do labels where the source is unknown.
-func (o mark) dress(a *Action, standing *Meta, t traits) {
-	a.Labels, a.Annotations = t.labels, map[string]string{}
-	if standing != nil {
-		a.UID, a.ResourceVersion, a.Rest = standing.UID, standing.ResourceVersion, standing.Rest
-		maps.Copy(a.Annotations, standing.Annotations)
-		delete(a.Annotations, syncer.AnnotationTriggerTime)
-		delete(a.Annotations, syncer.AnnotationOverCapacity)
-		delete(a.Annotations, syncer.AnnotationReserve)
-		if t.left {
-			a.Labels = standing.Labels.Map()
-		} else {
-			for _, key := range strings.Fields(standing.Annotations[syncer.AnnotationApplied]) {
-				delete(a.Annotations, key)
-			}
-		}
-	}
-	a.Labels = maps.Clone(a.Labels)
-	if a.Labels == nil {
-		a.Labels = map[string]string{}
-	}
-	for key, value := range o.labels() {
-		a.Labels[key] = value
-	}
-	maps.Copy(a.Annotations, t.annotations)
-	if !t.left {
-		a.Annotations[syncer.AnnotationApplied] = t.applied
-	}
-	a.Annotations[syncer.AnnotationReplica] = o.replica.String()
 }
 
 // reserveOf is the annotation that names the endpoints of a slice that are of the reserve; ""

@@ -128,7 +128,7 @@ func (d values) action(kind plan.Kind) plan.Action {
 			a.Endpoints.Subsets = append(a.Endpoints.Subsets, syncer.Subset{Ready: d.addresses(2*i, 1), NotReady: d.addresses(2*i+1, 0), Ports: d.ports()})
 		}
 	case plan.KindEndpointSlice:
-		a.Name, a.Member, a.Owner = "web-a-0", "a", "uid-1"
+		a.Name, a.Owner = "web-a-0", "uid-1"
 		a.Labels[syncer.LabelSliceManagedBy], a.Labels[syncer.LabelServiceName], a.Labels[syncer.LabelSourceCluster] = syncer.SliceManagedBy, web.Name, "a"
 		a.Slice = &syncer.Slice{Name: a.Name, Family: syncer.IPv4, Ports: d.ports(), Endpoints: []syncer.Endpoint{}}
 		for i := range d.IntN(5) {
