@@ -143,10 +143,11 @@ type sink[T member.Object] struct {
 
 // Seen implements kube.Sink.
 func (s *sink[T]) Seen(o *item[T], _ uint64, arrived time.Time) {
-	if pod, ok := any(&o.Object).(*syncer.Pod); ok && o.by != s.by {
+	seen := &member.Seen[T]{Scope: s.scope, Versioned: o.Versioned, Arrived: arrived}
+	if pod, ok := any(&seen.Object).(*syncer.Pod); ok && o.by != s.by {
 		pod.Matches = o.former
 	}
-	s.member.step(&member.Seen[T]{Scope: s.scope, Versioned: o.Versioned, Arrived: arrived})
+	s.member.step(seen)
 }
 
 // Gone implements kube.Sink.

@@ -18,16 +18,15 @@ type Access struct {
 	failed time.Time
 	err    error
 
-	closed chan struct{}
-
 	mu              sync.Mutex
 	session, former *Session      // nil: none; former finishes what was under way
 	swap            chan struct{} // closed by Swap, and replaced
+	closed          bool
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
-	return &Access{open: open, turn: make(chan struct{}, 1), swap: make(chan struct{}), closed: make(chan struct{})}
+	return &Access{open: open, turn: make(chan struct{}, 1), swap: make(chan struct{})}
 }
 
 // Current returns the session in use; nil while there is none.
@@ -37,11 +36,21 @@ func (a *Access) Current() *Session {
 	return a.session
 }
 
+// held returns the session in use, or why there never will be one.
+func (a *Access) held() (*Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errNoSession
+	}
+	return a.session, nil
+}
+
 // Get returns the session in use, and opens it if there is none. Who asks while it is being
 // opened shares the outcome.
 func (a *Access) Get(ctx context.Context) (*Session, error) {
-	if s := a.Current(); s != nil {
-		return s, nil
+	if s, err := a.held(); s != nil || err != nil {
+		return s, err
 	}
 	select {
 	case a.turn <- struct{}{}:
@@ -49,29 +58,31 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch s := a.Current(); {
-	case s != nil:
-		return s, nil
-	case taken(a.closed):
-		return nil, errNoSession
-	case time.Since(a.failed) < retryBase/2:
+	if s, err := a.held(); s != nil || err != nil {
+		return s, err
+	}
+	if time.Since(a.failed) < retryBase/2 {
 		return nil, a.err
 	}
 	s, err := a.open(ctx)
 	if err != nil {
-		a.failed, a.err = time.Now(), err
+		if ctx.Err() == nil { // else it is nothing to the others
+			a.failed, a.err = time.Now(), err
+		}
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.session != nil || taken(a.closed) { // it is not needed any more
+	switch {
+	case a.closed:
 		s.Close()
-		s = a.session
-	}
-	if a.session = s; s == nil {
 		return nil, errNoSession
+	case a.session != nil: // it was exchanged meanwhile
+		s.Close()
+	default:
+		a.session = s
 	}
-	return s, nil
+	return a.session, nil
 }
 
 // Swap goes over to another session of the same cluster: running watches resume through it
@@ -79,7 +90,7 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 func (a *Access) Swap(s *Session) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if taken(a.closed) {
+	if a.closed {
 		s.Close()
 		return
 	}
@@ -94,9 +105,7 @@ func (a *Access) Swap(s *Session) {
 func (a *Access) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !taken(a.closed) {
-		close(a.closed)
-	}
+	a.closed = true
 	a.session.Close()
 	a.former.Close()
 	a.session = nil

@@ -24,8 +24,6 @@ var (
 
 	// errNoSession is a session or an access that has been closed.
 	errNoSession = errors.New("the cluster is not connected")
-	// errFrozen is a watch that said nothing past its end.
-	errFrozen = errors.New("the watch is frozen: it did not end in time")
 )
 
 // NotAllowed reports a refusal for lack of authentication or authorisation, or by

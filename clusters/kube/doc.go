@@ -10,13 +10,26 @@
 // it for one with other credentials under what runs.
 //
 // Follower (follower.go) follows one kind of objects: it lists (list.go), watches (watch.go)
-// and resumes (follow.go). It stands where client-go's Reflector would, for five reasons. An
-// object is turned into its slim value as soon as it is decoded, so a list of 50,000 pods
-// never holds more than one page of full pods. The time of an event is taken when it is read
-// off the wire. Watches end every 20 seconds and resume at their revision, so one that is
-// frozen is found by what runs all day, and its connection is closed. A lost connection, a
-// refusal or a new credential cost no list. And a list can be read beside the running stream
-// (beside.go). A probe finds a store that was restored from a backup (Follower.probe).
+// and resumes. It stands where client-go's Reflector would, for five reasons. An object is
+// turned into its slim value as soon as it is decoded, so a list of 50,000 pods never holds
+// more than one page of full pods. The time of an event is taken when it is read off the
+// wire. Watches end every 20 seconds and resume at their revision, so one that is frozen is
+// found by what runs all day, and its connection is closed. A lost connection, a refusal or a
+// new credential cost no list. And a list can be read beside the running stream.
+//
+// What is decided of all that is in Course (course.go), which is pure: it is told the time and
+// what came of what it wanted, tells a Sink what is true, and says what to do next. A
+// Follower drives it with a real cluster, and a simulation can with a model of one:
+//
+//	for {
+//		switch next := course.Next(now); next.Do {
+//		case kube.List: // later Listed or ListFailed, unless another List comes first
+//		case kube.Watch: // later Opened, Event for each event after next.Revision, Ended
+//		case kube.Leave, kube.Cut: // of that stream nothing more is told
+//		case kube.Probe: // later Probed, if there is an answer
+//		case kube.Wait: // until next.Until, or until one of these, Relist or Swapped was told
+//		}
+//	}
 //
 // Session.Ask (read.go) asks for one object in the cluster's etcd.
 //

@@ -197,13 +197,14 @@ func TestHowStreamsEnd(t *testing.T) {
 				s.drop()
 				s.pass(100 * time.Millisecond)
 			}
+			s.wantPhase("failing") // what depends on it waits until it is open again
 			if n := s.count("watch"); n > 150 {
 				t.Errorf("%d watches in a minute", n)
 			}
 			s.set("a", "2")
-			s.pass(time.Second)
+			s.pass(retryLimit)
 			s.wantTold("seen a=2")
-			s.wantPhases("following")
+			s.wantPhase("following")
 		})
 	})
 	t.Run("410 has it list", func(t *testing.T) {

@@ -40,11 +40,7 @@ func TestRandomHistories(t *testing.T) {
 				s.pass(time.Minute)
 				s.wantTold()
 				s.wantCount("list", lists)
-				s.sink.mu.Lock()
-				defer s.sink.mu.Unlock()
-				if n := len(s.sink.phases); s.sink.phases[n-1] != "following" {
-					t.Errorf("phases %q", s.sink.phases)
-				}
+				s.wantPhase("following")
 			})
 		})
 	}

@@ -585,7 +585,7 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 		s.sink = &recorder{model: s.model, items: map[string]Versioned[item]{}}
 		s.access = NewAccess(s.open)
 		s.follower = NewFollower(Kind[item]{Resource: Pods, Convert: convert}, s.access, Sink[item](s.sink), s.sink.fault)
-		s.follower.hour = relistEvery / 2
+		s.follower.dice = func(d time.Duration) time.Duration { return d / 2 }
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.follower.Run(ctx) })
@@ -640,6 +640,16 @@ func (s *scene) wantPhases(want ...string) {
 	defer s.sink.mu.Unlock()
 	if !slices.Equal(s.sink.phases, want) {
 		s.t.Errorf("phases %q, want %q (last error: %v)", s.sink.phases, want, s.sink.err)
+	}
+}
+
+// wantPhase wants the last phase to be this one.
+func (s *scene) wantPhase(want string) {
+	s.t.Helper()
+	s.sink.mu.Lock()
+	defer s.sink.mu.Unlock()
+	if got := s.sink.phases[len(s.sink.phases)-1]; got != want {
+		s.t.Errorf("the phase is %s, want %s (%v)", got, want, s.sink.err)
 	}
 }
 

@@ -41,9 +41,6 @@ type Session struct {
 	heard         heard
 	pool          *pool
 	clientset     *kubernetes.Clientset
-
-	retired context.Context // ends when watches are to go on elsewhere
-	retire  context.CancelFunc
 }
 
 // contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
@@ -54,7 +51,6 @@ const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 // The error wraps ErrOtherCluster where another cluster answers.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin}
-	s.retired, s.retire = context.WithCancel(context.Background())
 	if s.pin == nil {
 		s.pin = new(Pin)
 	}
@@ -125,13 +121,11 @@ func (s *Session) Close() {
 	}
 }
 
-// leave has watches go on elsewhere, and closes connections when nothing is under way.
+// leave closes each connection when nothing is under way over it.
 func (s *Session) leave() {
-	if s == nil {
-		return
+	if s != nil {
+		s.pool.renew(0)
 	}
-	s.retire()
-	s.pool.renew(0)
 }
 
 // client is the one that a resource is read through.

@@ -53,6 +53,13 @@ func with(t *testing.T, http2 bool, o Options, prepare func(*model), script func
 	})
 }
 
+// accessTo is an access to an open session.
+func accessTo(s *Session) *Access {
+	access := NewAccess(nil)
+	access.session = s
+	return access
+}
+
 var podA = syncer.Key{Namespace: "ns", Name: "a"}
 
 func TestOtherClusterIsNotHeard(t *testing.T) {
@@ -271,15 +278,11 @@ func TestWatchThatIsNotAccepted(t *testing.T) {
 			}
 		}, func(m *model, s *Session) {
 			time.Sleep(time.Second)
-			watched := make(chan error)
-			go func() {
-				_, err := s.watch(m.ctx, query{resource: Pods}, 5)
-				watched <- err
-			}()
+			st := accessTo(s).watch(m.ctx, query{resource: Pods}, 5)
 			if time.Sleep(acceptTimeout / 2); busy {
 				_, _ = s.Ask(m.ctx, Pods, podA)
 			}
-			if err := <-watched; err == nil || !strings.Contains(err.Error(), "in time") {
+			if err := (<-st.brings()).err; err == nil || !strings.Contains(err.Error(), "in time") {
 				t.Errorf("error %v", err)
 			}
 			_, _ = s.Ask(m.ctx, Pods, podA)
@@ -565,12 +568,13 @@ func TestStreams(t *testing.T) {
 					return verb == "watch"
 				}
 			}, func(m *model, s *Session) {
-				st, err := s.watch(m.ctx, query{resource: Pods}, 5)
-				if err != nil {
-					t.Fatal(err)
+				st := accessTo(s).watch(m.ctx, query{resource: Pods}, 5)
+				if e := <-st.brings(); e.kind != streamOpened {
+					t.Fatal(e.err)
 				}
 				events, faults := 0, 0
-				for e := range st.events {
+				e := <-st.brings()
+				for ; e.kind != streamEnded; e = <-st.brings() {
 					events++
 					if e.err != nil {
 						faults++
@@ -578,8 +582,8 @@ func TestStreams(t *testing.T) {
 						t.Errorf("event %v", e)
 					}
 				}
-				if events != tc.events || faults != tc.faults || (st.err == nil) != tc.ends {
-					t.Errorf("%d events, %d faults, then %v", events, faults, st.err)
+				if events != tc.events || faults != tc.faults || (e.err == nil) != tc.ends {
+					t.Errorf("%d events, %d faults, then %v", events, faults, e.err)
 				}
 				st.stop()
 				st.stop()

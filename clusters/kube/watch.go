@@ -5,6 +5,7 @@ package kube
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
@@ -24,14 +26,18 @@ const (
 	// streamTypes are what a watch may answer in, the cheaper one first; a server or a proxy
 	// that has only JSON answers in JSON.
 	streamTypes = "application/vnd.kubernetes.protobuf;stream=watch, application/json;stream=watch, application/json"
-	// watchTime is how long a watch lasts, and watchGrace how much later its end may come.
-	watchTime  = 20 * time.Second
-	watchGrace = 3 * time.Second
 	// acceptTimeout bounds the wait for a server to accept a watch.
 	acceptTimeout = 10 * time.Second
 	// streamBuffer lets reading go on, and arrival times stay true, while the sink is busy.
 	// Whatever more there is waits in the connection.
 	streamBuffer = 32
+)
+
+// What a stream brings besides what the server sends: that it is open, first, and that it has
+// ended, last.
+const (
+	streamOpened watch.EventType = "opened"
+	streamEnded  watch.EventType = "ended"
 )
 
 // event is one event as read off the wire.
@@ -40,88 +46,118 @@ type event struct {
 	object runtime.Object
 	// arrived is when the event's bytes had been read, with a monotonic reading.
 	arrived time.Time
-	// err is set when the event was there but its object could not be decoded.
+	// err is why an event makes no sense, or why the stream ended; nil when in order.
 	err error
 }
 
-// stream is an open watch. It is read in a goroutine of its own, which stop waits for.
+// stream is a watch that is open, or being opened. It is read in a goroutine of its own, which
+// stop waits for.
 type stream struct {
-	events chan event // closed at its end
-	err    error      // why it ended; nil when in order. Valid once events is closed
-
-	cancel   context.CancelFunc
-	body     io.ReadCloser
-	resource Resource
-	heard    *heard
-	used     *conn // its connection
-	done     chan struct{}
+	events chan event
+	cancel context.CancelFunc
+	used   atomic.Pointer[conn] // its connection
+	done   chan struct{}
 }
 
 // watch opens a stream of what happens after a revision. It reads the stream itself rather
 // than through rest.Request.Watch, which reports a dead connection as an empty stream, mixes
 // undecodable objects with broken connections, and stamps nothing.
-func (s *Session) watch(ctx context.Context, q query, revision uint64) (*stream, error) {
-	var used atomic.Pointer[conn]
-	ctx, cancel := context.WithCancel(context.WithValue(ctx, using{}, &used))
+func (a *Access) watch(ctx context.Context, q query, revision uint64) *stream {
+	ctx, cancel := context.WithCancel(ctx)
+	st := &stream{events: make(chan event, streamBuffer), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(st.done)
+		defer cancel()
+		err := st.run(ctx, a, q, revision)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err != nil {
+			err = fmt.Errorf("watch %s: %w", q.resource.Resource, err)
+		}
+		st.bring(ctx, event{kind: streamEnded, err: err, arrived: time.Now()})
+	}()
+	return st
+}
+
+// brings is what the stream brings; a nil one nothing.
+func (st *stream) brings() <-chan event {
+	if st == nil {
+		return nil
+	}
+	return st.events
+}
+
+// bring reports false when the stream was stopped.
+func (st *stream) bring(ctx context.Context, e event) bool {
+	select {
+	case st.events <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stop ends the stream and returns when nothing of it runs any more. A nil one has ended.
+func (st *stream) stop() {
+	if st != nil {
+		st.cancel()
+		<-st.done
+	}
+}
+
+// cut closes the connection of the stream, whatever else goes over it: another stream over it
+// would be as silent.
+func (st *stream) cut() {
+	if c := st.used.Load(); c != nil {
+		_ = c.Close()
+	}
+}
+
+// run opens the stream and reads it. Its error is io.EOF at an orderly end.
+func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) error {
+	s, err := a.Get(ctx)
+	if err != nil {
+		return err
+	}
+	request, cancel := context.WithCancel(ctx)
+	defer cancel()
+	body, err := st.open(request, cancel, s, q, revision)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if !st.bring(ctx, event{kind: streamOpened, arrived: time.Now()}) {
+		return ctx.Err()
+	}
+	return st.read(ctx, s, body, q.resource)
+}
+
+// open has the server accept the watch. cancel ends ctx.
+func (st *stream) open(ctx context.Context, cancel func(), s *Session, q query, revision uint64) (io.ReadCloser, error) {
 	var late atomic.Bool
 	sent := time.Now().UnixNano()
 	timer := time.AfterFunc(acceptTimeout, func() {
 		late.Store(true)
 		cancel()
-		if c := used.Load(); c != nil && c.heard.Load() < sent { // else the server is busy
+		if c := st.used.Load(); c != nil && c.heard.Load() < sent { // else the server is busy
 			_ = c.Close()
 		}
 	})
 	body, err := s.request(q, metav1.ListOptions{
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
 		TimeoutSeconds: new(int64(watchTime / time.Second)),
-	}).SetHeader("Accept", streamTypes).Stream(ctx)
+	}).SetHeader("Accept", streamTypes).Stream(context.WithValue(ctx, using{}, &st.used))
 	timer.Stop()
 	if late.Load() {
 		err = errors.Join(errors.New("the server did not answer the watch in time"), err)
 	}
-	if err != nil {
-		cancel()
-		if body != nil {
-			_ = body.Close()
-		}
-		return nil, err
-	}
-	st := &stream{
-		events: make(chan event, streamBuffer), cancel: cancel, body: body, resource: q.resource,
-		heard: &s.heard, used: used.Load(), done: make(chan struct{}),
-	}
-	go st.run(ctx)
-	return st, nil
+	return body, err
 }
 
-// stop ends the stream and returns when nothing of it runs any more. It may be called more
-// than once.
-func (s *stream) stop() {
-	s.cancel()
-	_ = s.body.Close() // unblocks a read
-	<-s.done
-}
-
-// cut ends the stream and closes its connection, whatever else goes over it: another stream
-// over it would be as silent.
-func (s *stream) cut() {
-	_ = s.used.Close()
-	s.stop()
-}
-
-func (s *stream) run(ctx context.Context) {
-	defer close(s.done)
-	defer close(s.events)
-	defer func() { _ = s.body.Close() }()
-	if s.err = s.read(ctx); errors.Is(s.err, io.EOF) {
-		s.err = nil
-	}
-}
-
-// read reads events off the body. Its error is io.EOF at an orderly end.
-func (s *stream) read(ctx context.Context) error {
-	body := bufio.NewReader(s.body)
+// read reads events off the body.
+func (st *stream) read(ctx context.Context, s *Session, from io.Reader, r Resource) error {
+	body := bufio.NewReader(from)
 	first, err := body.Peek(1)
 	if err != nil {
 		return err
@@ -130,7 +166,7 @@ func (s *stream) read(ctx context.Context) error {
 	if first[0] == '{' {
 		media = runtime.ContentTypeJSON
 	}
-	negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), s.resource.GroupVersion())
+	negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), r.GroupVersion())
 	objects, events, framer, err := negotiator.StreamDecoder(media, nil)
 	if err != nil {
 		return err
@@ -141,14 +177,19 @@ func (s *stream) read(ctx context.Context) error {
 			return err
 		}
 		s.heard.now()
-		s.used.heard.Store(time.Now().UnixNano())
+		st.used.Load().heard.Store(time.Now().UnixNano())
 		e := event{kind: watch.EventType(raw.Type), arrived: time.Now()}
 		if e.object, err = runtime.Decode(objects, raw.Object.Raw); err != nil {
 			e.err = fmt.Errorf("%w: %w", ErrUndecodable, err)
 		}
-		select {
-		case s.events <- e:
-		case <-ctx.Done():
+		switch e.kind {
+		case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+		case watch.Error:
+			return cmp.Or(e.err, apierrors.FromObject(e.object))
+		default:
+			e = event{arrived: e.arrived, err: fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, raw.Type)}
+		}
+		if !st.bring(ctx, e) {
 			return ctx.Err()
 		}
 	}

@@ -1,0 +1,291 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// The times of a course. They are constants, not settings: each follows from what an API
+// server does or from a promise of the product.
+const (
+	// watchTime is how long a watch lasts, and watchGrace how much later its end may come.
+	watchTime  = 20 * time.Second
+	watchGrace = 3 * time.Second
+	// healthyAfter is how long a stream must have lived for its end to count as normal.
+	healthyAfter = 500 * time.Millisecond
+	// retryBase and retryLimit bound the wait after an error.
+	retryBase  = 200 * time.Millisecond
+	retryLimit = 5 * time.Second
+	// probeEvery is how often it is asked whether the store went back.
+	probeEvery = 10 * time.Second
+	// relistEvery is how often each kind is listed anew, at an hour of its own.
+	relistEvery = 24 * time.Hour
+)
+
+// errBrief is a watch that ended in order almost as soon as it was open.
+var errBrief = errors.New("the server ends watches at once")
+
+// Do is what a Course wants done.
+type Do uint8
+
+// What there is to do.
+const (
+	// Wait until Action.Until, or until there is something to tell.
+	Wait Do = iota
+	// List reads a complete list at the latest revision; Listed or ListFailed is told what
+	// came of it. One that is still being read is dropped.
+	List
+	// Watch opens a stream after Action.Revision; told are Opened, Event for each event, and
+	// Ended.
+	Watch
+	// Leave ends the stream. Nothing more is told of it, not even its end.
+	Leave
+	// Cut is Leave, and the connection is closed: the stream is frozen.
+	Cut
+	// Probe reads a list with limit 1; Probed is told its revision.
+	Probe
+)
+
+// Action is what is to be done next.
+type Action struct {
+	Do       Do
+	Revision uint64
+	Until    time.Time
+}
+
+// Course decides how one kind of objects is followed, and what its Sink is told of it. It has
+// no I/O, goroutine or clock: whoever drives it asks Next until it says Wait, and again after
+// each thing that it has told. It is not safe for concurrent use.
+type Course[T any] struct {
+	sink Sink[T]
+	dice func(time.Duration) time.Duration
+
+	revision uint64 // up to where everything has been told; 0: nothing has, or what was is forgotten
+	floor    uint64 // what is not newer has been told by a list
+	phase    Phase  // as told
+	delay    time.Duration
+
+	listAt time.Time                   // when a list is wanted; zero: none is
+	sent   uint64                      // the revision when the list that is under way was asked for
+	since  map[syncer.Key]Versioned[T] // what the stream has brought since then; nil: none is under way
+
+	listed        bool      // a stream may resume at the revision
+	watchAt       time.Time // when one may be opened
+	watching      bool      // one is open, or being opened
+	opened, heard time.Time // when it was, and last brought something; opened is zero until then
+
+	probeAt time.Time
+	probed  uint64 // no list that is asked for from now on may be older
+	dailyAt time.Time
+}
+
+// NewCourse returns a course that begins with a list. dice returns a random time below its
+// argument.
+func NewCourse[T any](now time.Time, sink Sink[T], dice func(time.Duration) time.Duration) *Course[T] {
+	return &Course[T]{sink: sink, dice: dice, listAt: now, probeAt: now.Add(dice(probeEvery)), dailyAt: now.Add(dice(relistEvery))}
+}
+
+// Next returns what is to be done now, and takes it for begun.
+func (c *Course[T]) Next(now time.Time) Action {
+	if !now.Before(c.dailyAt) {
+		c.dailyAt = now.Add(relistEvery)
+		c.listAt = now
+	}
+	until := c.dailyAt
+	due := func(at time.Time) bool {
+		if at.Before(until) {
+			until = at
+		}
+		return !now.Before(at)
+	}
+	switch {
+	case c.watching && !c.listed:
+		c.watching = false
+		return Action{Do: Leave}
+	case c.watching && !c.opened.IsZero() && due(later(c.opened.Add(watchTime+watchGrace), c.heard.Add(watchGrace))):
+		c.watching, c.delay, c.watchAt = false, 0, now
+		return Action{Do: Cut}
+	case !c.listAt.IsZero() && due(c.listAt):
+		if !c.listed {
+			c.say(Listing, nil)
+		}
+		c.listAt, c.sent, c.since = time.Time{}, c.revision, map[syncer.Key]Versioned[T]{}
+		return Action{Do: List}
+	case c.listed && !c.watching && due(c.watchAt):
+		c.watching, c.opened = true, time.Time{}
+		return Action{Do: Watch, Revision: c.revision}
+	case c.revision != 0 && due(c.probeAt):
+		c.probeAt, c.probed = now.Add(probeEvery), max(c.probed, c.revision)
+		return Action{Do: Probe}
+	}
+	return Action{Do: Wait, Until: until}
+}
+
+// Relist has a complete list read, beside the stream if one is open.
+func (c *Course[T]) Relist(now time.Time) { c.listAt = now }
+
+// Swapped says that the session was exchanged, and that the stream was ended for it.
+func (c *Course[T]) Swapped(now time.Time) {
+	c.watching, c.delay, c.watchAt = false, 0, now
+	if !c.listAt.IsZero() {
+		c.listAt = now
+	}
+}
+
+// Listed tells of a complete list. Where the stream has gone on since, the list is brought
+// level with it; where it has not come that far, what it brings later of the same has been
+// told then.
+func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
+	if revision < c.sent {
+		c.wentBack(now)
+		return
+	}
+	if revision < c.revision {
+		all, revision = c.level(all, revision), c.revision
+	}
+	if !c.listed {
+		c.listed, c.watchAt = true, now
+	}
+	c.listAt, c.since, c.floor, c.revision = time.Time{}, nil, revision, revision
+	c.sink.Listed(all, revision)
+}
+
+// level is a list with what the stream has brought after its revision.
+func (c *Course[T]) level(all []Versioned[T], revision uint64) []Versioned[T] {
+	current := make(map[syncer.Key]Versioned[T], len(all))
+	for _, v := range all {
+		current[v.Key] = v
+	}
+	for key, v := range c.since {
+		switch {
+		case v.Revision <= revision:
+		case v.Object == nil:
+			delete(current, key)
+		default:
+			current[key] = v
+		}
+	}
+	return slices.Collect(maps.Values(current))
+}
+
+// ListFailed tells why there is no list. It is no news while a stream may be open.
+func (c *Course[T]) ListFailed(now time.Time, err error) {
+	c.since, c.listAt = nil, c.retry(now, err)
+	if !c.listed {
+		c.fail(err)
+	}
+}
+
+// Opened says that the stream is open.
+func (c *Course[T]) Opened(now time.Time) {
+	c.opened, c.heard = now, now
+	c.say(Following, nil)
+}
+
+// Event tells what an event of the stream says of an object; a nil Object is gone. Without a
+// key it tells only the revision, and without a revision that something was heard.
+func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
+	c.heard = arrived
+	news := v.Revision > c.revision
+	c.revision = max(c.revision, v.Revision)
+	switch {
+	case v.Revision <= c.floor:
+		return // a list has told it
+	case v.Key == syncer.Key{}:
+		if news {
+			c.sink.At(v.Revision)
+		}
+		return
+	case v.Object == nil:
+		c.sink.Gone(v.Key, v.UID, v.Revision, arrived)
+	default:
+		c.sink.Seen(v.Object, v.Revision, arrived)
+	}
+	if c.since != nil {
+		c.since[v.Key] = v
+	}
+}
+
+// Ended tells of the end of the stream, or that it could not be opened; a nil error is an end
+// in order. After a normal life it is opened again at once, whatever ended it.
+func (c *Course[T]) Ended(now time.Time, err error) {
+	c.watching = false
+	healthy := !c.opened.IsZero() && now.Sub(c.opened) >= healthyAfter
+	if healthy {
+		c.delay = 0
+	}
+	switch {
+	case isExpired(err):
+		c.listed, c.listAt = false, now
+		if c.revision == c.floor { // so was the last list
+			c.listAt = c.retry(now, nil)
+		}
+	case healthy:
+		c.watchAt = now
+	case err == nil:
+		err = errBrief
+		fallthrough
+	default:
+		c.watchAt = c.retry(now, err)
+		c.fail(err)
+	}
+}
+
+// Probed tells the revision of a list. Lists are never older than the store, so one below
+// what the stream had shown when it was asked for, or below the list before it, tells that
+// the store was restored from a backup; the stream would stay silent until the revisions have
+// caught up (kubernetes#107457).
+func (c *Course[T]) Probed(now time.Time, revision uint64) {
+	if revision < c.probed {
+		c.wentBack(now)
+	} else if c.revision != 0 {
+		c.probed = revision // a stream without events lags behind it
+	}
+}
+
+// wentBack forgets all revisions, and lists.
+func (c *Course[T]) wentBack(now time.Time) {
+	c.sink.WentBack()
+	c.revision, c.floor, c.probed, c.since = 0, 0, 0, nil
+	c.listed, c.listAt = false, now
+}
+
+// retry returns when to try again. The wait doubles, and half of it is random, so that the
+// retries of many clusters do not come back in step.
+func (c *Course[T]) retry(now time.Time, err error) time.Time {
+	c.delay = min(max(2*c.delay, retryBase), retryLimit)
+	return now.Add(max(c.delay/2+c.dice(c.delay/2), RetryAfter(err)))
+}
+
+// fail tells why nothing is followed.
+func (c *Course[T]) fail(err error) {
+	if NotAllowed(err) {
+		c.say(Refused, err)
+	} else {
+		c.say(Failing, err)
+	}
+}
+
+// say tells a phase if it is news. That what fails begins anew with a list is none.
+func (c *Course[T]) say(phase Phase, err error) {
+	if err == nil && (phase == c.phase || phase == Listing && c.phase != Following) {
+		return
+	}
+	c.phase = phase
+	c.sink.Phase(phase, err)
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
