@@ -132,7 +132,7 @@ var (
 // TestShownFlagsAreThere: every flag of ours that pages, runbooks, alerts, examples or the chart's notes show is one.
 func TestShownFlagsAreThere(t *testing.T) {
 	shown := 0
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "deploy/helm/*/templates/*", "deploy/helm/*/values.yaml", "deploy/prometheus/alerts.yaml", "deploy/mixin/*.go", "cmd/tributary/*.go", "cmd/tributary/internal/*/*.go"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "deploy/helm/*/templates/*", "deploy/helm/*/values.yaml", "deploy/helm/tributary/files/alerts.yaml", "deploy/helm/tributary/files/dashboards/*.json", "cmd/tributary/*.go", "cmd/tributary/internal/*/*.go"} {
 		paths, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatal(pattern, err)

@@ -144,7 +144,6 @@ policies:
   fencing: {enabled: true}
 monitoring:
   serviceMonitor: {enabled: true}
-  prometheusRule: {enabled: true}
 `})
 	var protecting, fencing []string
 	for document := range strings.SplitSeq(strings.TrimSpace(ingress), "\n---\n") {
@@ -166,7 +165,6 @@ monitoring:
 		"policies.yaml":       "# For Kubernetes 1.30 and later.\n" + ofKinds(strings.Join(protecting, "\n---\n"), policyKinds...),
 		"fencing.yaml":        "# For Kubernetes 1.30 and later, with leader election.\n" + ofKinds(strings.Join(fencing, "\n---\n"), policyKinds...),
 		"servicemonitor.yaml": ofKinds(ingress, "ServiceMonitor"),
-		"prometheusrule.yaml": ofKinds(ingress, "PrometheusRule"),
 		"member.yaml":         "# What Tributary needs in a member; `tributary link` makes it, with a kubeconfig.\n" + namespace + member,
 	}
 	for name, text := range files {

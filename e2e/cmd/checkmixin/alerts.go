@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
 
@@ -39,11 +41,13 @@ func checkAlerts(ctx context.Context, server *prometheus, s *scene) error {
 	kill := func(p interface{ Kill() }) func(context.Context) error {
 		return func(context.Context) error { p.Kill(); return nil }
 	}
-	panicking := s.fleet.Member("idc-a")
+	ends := func(after time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error { return endsIn(ctx, s.fleet.Member("idc-a"), after) }
+	}
 	for _, t := range []trouble{
 		{"TributaryMemberUnreachable", kill(member), member.Start},
 		{"TributaryConflict", s.claim, s.unclaim},
-		{"TributaryPanic", func(ctx context.Context) error { return allNotReady(ctx, panicking) }, func(ctx context.Context) error { return s.release(ctx, panicking.Name()) }},
+		{"TributaryCredentialEnds", ends(time.Hour), ends(month)},
 		{"TributaryIngressUnreachable", kill(ingress), ingress.Start},
 		{"TributaryConfigRefused", write(append([]byte("unknown: field\n"), good...)), write(good)},
 		{"TributaryAbsent", kill(s.tributary), s.tributary.Start},
@@ -74,26 +78,30 @@ func (s *scene) unclaim(ctx context.Context) error {
 	return s.fleet.Ingress.Client.CoreV1().Services(namespace).Delete(ctx, claimed, metav1.DeleteOptions{})
 }
 
-// allNotReady turns every pod of a member not ready, as a network that failed would.
-func allNotReady(ctx context.Context, site *fleet.Site) error {
-	pods, err := site.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+// month is more than what an alert about the end of a credential calls soon.
+const month = 30 * 24 * time.Hour
+
+// endsIn gives tributary a token for a member that says when it ends.
+func endsIn(ctx context.Context, site *fleet.Site, after time.Duration) error {
+	const namespace, name = "tributary-system", "tributary" // as fleet.ProductUser
+	if err := site.CreateNamespaces(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	accounts := site.Client.CoreV1().ServiceAccounts(namespace)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := accounts.Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(after.Seconds()))}}
+	granted, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range pods.Items {
-		group.Go(func() error { return site.MarkNotReady(ctx, namespace, pods.Items[i].Name) })
-	}
-	return group.Wait()
-}
-
-// release lets go of what is held for a member by the command that the runbook names.
-func (s *scene) release(ctx context.Context, member string) error {
-	out, err := exec.CommandContext(ctx, s.binary, "release", "--server", s.tributary.URL, "--cluster", member).CombinedOutput()
+	text, err := site.Cluster.Kubeconfig(cluster.User{Name: name, Token: granted.Status.Token})
 	if err != nil {
-		return fmt.Errorf("tributary release: %w: %s", err, out)
+		return err
 	}
-	return nil
+	return os.WriteFile(site.Kubeconfig, text, 0o600)
 }
 
 func (t trouble) check(ctx context.Context, server *prometheus) error {

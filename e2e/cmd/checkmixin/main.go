@@ -30,16 +30,15 @@ import (
 
 // options are what the command line says.
 type options struct {
-	tributary, prometheus, alerts string
-	load                          time.Duration
-	discovery, native             bool
+	tributary, prometheus string
+	load                  time.Duration
+	discovery, native     bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.tributary, "tributary", "", "tributary binary; empty: build it")
 	flag.StringVar(&o.prometheus, "prometheus", "", "Prometheus binary, such as that of `make bin/prometheus`")
-	flag.StringVar(&o.alerts, "alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
 	flag.DurationVar(&o.load, "load", 40*time.Second, "how long pods come and go before the panels are asked")
 	flag.BoolVar(&o.discovery, "discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
 	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later; false: scrape as before Prometheus 3")
@@ -116,9 +115,6 @@ func check(ctx context.Context, o options, server *prometheus, s *scene, link *p
 	if err := checkPanels(ctx, server); err != nil {
 		return err
 	}
-	if err := checkStory(ctx, server, s.fleet); err != nil {
-		return err
-	}
 	if o.native {
 		if err := hasData(ctx, server, `histogram_count(tributary_change_latency_seconds{stage="total"}) > 0`); err != nil {
 			return fmt.Errorf("native histograms: %w", err)
@@ -142,11 +138,10 @@ type scene struct {
 	fleet     *fleet.Fleet
 	tributary *fleet.Tributary
 	config    string
-	binary    string
 }
 
 func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error) {
-	port, err := freePort()
+	port, err := cluster.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +150,7 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 			return nil, err
 		}
 	}
-	s := &scene{fleet: f, binary: binary, config: filepath.Join(f.Dir, "tributary.yaml")}
+	s := &scene{fleet: f, config: filepath.Join(f.Dir, "tributary.yaml")}
 	if err := f.WriteConfig(s.config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}
@@ -163,7 +158,7 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 		return nil, err
 	}
 	for _, site := range f.Members {
-		if err := errors.Join(withEnd(ctx, site), site.CreateNamespaces(ctx, namespace)); err != nil {
+		if err := errors.Join(endsIn(ctx, site, month), site.CreateNamespaces(ctx, namespace)); err != nil {
 			return nil, err
 		}
 		for _, app := range apps {

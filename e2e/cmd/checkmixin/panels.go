@@ -16,6 +16,9 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
+// chartFiles are the alerts and dashboards.
+const chartFiles = "../deploy/helm/tributary/files"
+
 // variables are what Grafana would put into a query.
 var variables = strings.NewReplacer("$__rate_interval", "20s", "$instance", ".*", "$cluster", ".*")
 
@@ -23,12 +26,16 @@ var variables = strings.NewReplacer("$__rate_interval", "20s", "$instance", ".*"
 func checkPanels(ctx context.Context, server *prometheus) error {
 	var failed []error
 	queries := 0
-	for _, dashboard := range mixin.Dashboards() {
-		for panel, exprs := range dashboard.Expressions() {
-			for _, expr := range exprs {
+	dashboards, err := mixin.Dashboards(chartFiles)
+	if err != nil {
+		return err
+	}
+	for _, dashboard := range dashboards {
+		for _, panel := range dashboard.Panels {
+			for _, target := range panel.Targets {
 				queries++
-				if err := hasData(ctx, server, variables.Replace(expr)); err != nil {
-					failed = append(failed, fmt.Errorf("%s, panel %q: %w", dashboard.Title, panel, err))
+				if err := hasData(ctx, server, variables.Replace(target.Expr)); err != nil {
+					failed = append(failed, fmt.Errorf("%s, panel %q: %w", dashboard.Title, panel.Title, err))
 				}
 			}
 		}
@@ -36,7 +43,7 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	fmt.Printf("%d queries of %d dashboards return data\n", queries, len(mixin.Dashboards()))
+	fmt.Printf("%d queries of %d dashboards return data\n", queries, len(dashboards))
 	return nil
 }
 
@@ -44,15 +51,21 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 // shows what came since then: what they mark, a restart and reloads, happened then.
 func checkAnnotations(ctx context.Context, server *prometheus, since time.Time) error {
 	from := strconv.FormatInt(since.UnixMilli(), 10)
-	for name, expr := range mixin.Annotations() {
-		err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
-			return hasData(ctx, server, strings.ReplaceAll(variables.Replace(expr), "$__from", from))
-		})
-		if err != nil {
-			return fmt.Errorf("annotation %q: %w", name, err)
+	dashboards, err := mixin.Dashboards(chartFiles)
+	if err != nil {
+		return err
+	}
+	for _, dashboard := range dashboards {
+		for _, annotation := range dashboard.Annotations.List {
+			err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
+				return hasData(ctx, server, strings.ReplaceAll(variables.Replace(annotation.Expr), "$__from", from))
+			})
+			if err != nil {
+				return fmt.Errorf("%s, annotation %q: %w", dashboard.Title, annotation.Name, err)
+			}
 		}
 	}
-	fmt.Printf("%d annotations mark what happened\n", len(mixin.Annotations()))
+	fmt.Println("the annotations mark what happened")
 	return nil
 }
 

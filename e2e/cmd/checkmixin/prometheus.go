@@ -20,7 +20,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/deploy/mixin"
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
@@ -42,7 +41,7 @@ var waits = regexp.MustCompile(`(?m)^(\s*for: ).*$`)
 // startPrometheus runs a Prometheus that scrapes tributary and what further jobs
 // say, and evaluates the rules, whose waiting times alone are shortened.
 func startPrometheus(ctx context.Context, dir string, o options, target, jobs string) (*prometheus, error) {
-	rules, err := os.ReadFile(o.alerts)
+	rules, err := os.ReadFile(filepath.Join(chartFiles, "alerts.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
@@ -61,7 +60,7 @@ func startPrometheus(ctx context.Context, dir string, o options, target, jobs st
 			return nil, fmt.Errorf("start prometheus: %w", err)
 		}
 	}
-	port, err := freePort()
+	port, err := cluster.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -91,20 +90,18 @@ func startPrometheus(ctx context.Context, dir string, o options, target, jobs st
 // how often it is scraped, with further jobs. Native histograms are switched on as
 // an operator would, for everything that is scraped.
 func configuration(native bool, target, jobs string) ([]byte, error) {
-	form, global := mixin.ScrapeForm2, map[string]any{"scrape_interval": scrapeEvery.String(), "evaluation_interval": scrapeEvery.String()}
-	if native {
-		form, global["scrape_native_histograms"] = mixin.ScrapeForm, true
-	}
-	files, err := mixin.Files()
+	const form = "../deploy/prometheus/scrape.yaml"
+	text, err := os.ReadFile(form)
 	if err != nil {
 		return nil, err
 	}
+	global := map[string]any{"scrape_interval": scrapeEvery.String(), "evaluation_interval": scrapeEvery.String()}
 	var config struct {
 		Global        map[string]any   `json:"global"`
 		RuleFiles     []string         `json:"rule_files"`
 		ScrapeConfigs []map[string]any `json:"scrape_configs"`
 	}
-	if err := yaml.UnmarshalStrict(files[form], &config); err != nil {
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
 		return nil, fmt.Errorf("%s: %w", form, err)
 	}
 	if n := len(config.ScrapeConfigs); n != 1 {
@@ -112,6 +109,11 @@ func configuration(native bool, target, jobs string) ([]byte, error) {
 	}
 	config.Global = global
 	job := config.ScrapeConfigs[0]
+	if native {
+		global["scrape_native_histograms"] = true
+	} else {
+		delete(job, "always_scrape_classic_histograms") // as scrape.yaml says of Prometheus before 3
+	}
 	job["scrape_interval"] = scrapeEvery.String()
 	job["static_configs"] = []any{map[string]any{"targets": []string{target}}}
 	var further []map[string]any
