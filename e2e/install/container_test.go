@@ -22,7 +22,7 @@ import (
 )
 
 // entrypoint is what the image starts; its test holds that.
-const entrypoint = "/tributary"
+const entrypoint = "/ko-app/tributary"
 
 // accountDir is where an API server mounts a pod's own credentials.
 const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -158,7 +158,6 @@ func (s *site) localConfig(l local, text, credentials string) []byte {
 		ingress = map[string]any{}
 	}
 	ingress["kubeconfig"], config["ingress"] = credentials, ingress
-	config["leases"] = map[string]any{"namespace": own} // as a pod's own credentials say
 	out, err := yaml.Marshal(config)
 	s.must(err)
 	return out
