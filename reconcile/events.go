@@ -22,7 +22,7 @@ type posted struct {
 	told   map[syncer.Key]string
 }
 
-// post posts an Event about what is wrong with a replica when that changes.
+// post posts an Event about what is wrong with a replica when that changes. A namespace that may not be written to gets none.
 func (p *posted) post(c *Comparison, conflicts []metrics.Conflict) {
 	var reasons, messages []string
 	for _, one := range conflicts {
@@ -31,7 +31,7 @@ func (p *posted) post(c *Comparison, conflicts []metrics.Conflict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, was := strings.Join(reasons, "; "), p.told[c.Replica]
-	if p.events == nil || now == was {
+	if p.events == nil || c.Excluded || now == was {
 		return
 	}
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: c.Replica.Namespace, Name: c.Replica.Name}
