@@ -49,8 +49,6 @@ var (
 		"Absent where it does not end, or does not say when.")
 	services = family(Gauge, groupClusters, "services", "member_cluster",
 		"Services of the member cluster that are replicated.")
-	pods = family(Gauge, groupClusters, "pods", "member_cluster",
-		"Pods of the member cluster in memory.")
 	endpoints = family(Gauge, groupClusters, "endpoints", "member_cluster state",
 		"Endpoints that the member cluster contributes, by grade. A pod behind two Services counts twice.",
 		"`state`: `ready`; `reserve`, ready but for a doubt, which serves where nobody else does; `not_ready`; `terminating`.")
@@ -59,10 +57,10 @@ var (
 	rejectedAddresses = family(Gauge, groupClusters, "rejected_addresses", "member_cluster reason",
 		"Addresses that are left out of replicas, by reason; the status page names them. One behind two Services counts twice. The other addresses of the Service pass.",
 		"`reason`: `not_allowed` by `allowedCIDRs`, or why the API would refuse it: `malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, `node_name`, `fqdn`. Absent where there is none.")
-	clientRequests = family(Counter, groupClusters, "client_requests_total", "role member_cluster verb code",
-		"Requests sent to API servers, by status code.",
-		"`role`: `member` or `ingress` (then `member_cluster` is empty). `verb`: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `other`. `code`: the HTTP status (`429` is the server asking to slow down), or `error` if there was no answer.")
-	clientRequestDuration = family(Histogram, groupClusters, "client_request_duration_seconds", "role member_cluster verb",
+	clientRequests = family(Counter, groupClusters, "client_requests_total", "role member_cluster method code",
+		"Requests that API servers answered, by status code.",
+		"`role`: `member` or `ingress` (then `member_cluster` is empty). `method`: that of HTTP, in small letters. `code`: the HTTP status; `429` is the server asking to slow down.")
+	clientRequestDuration = family(Histogram, groupClusters, "client_request_duration_seconds", "role member_cluster method",
 		"Time until an API server began to answer; for a watch until it was established.")
 )
 
@@ -108,12 +106,7 @@ var (
 var (
 	sinkLag = family(Gauge, groupSinks, "sink_lag_seconds", "sink",
 		"For how long the oldest change that the receiver has not acknowledged was to be told. Its window is no lag.",
-		"0 if none is waiting. As the other gauges of sinks, only of the process that leads.")
-	sinkPending = family(Gauge, groupSinks, "sink_pending_services", "sink",
-		"Services of which the receiver has not acknowledged what they are now.")
-	sinkLastAck = family(Gauge, groupSinks, "sink_last_acknowledgement_timestamp_seconds", "sink",
-		"When the receiver last acknowledged a request of this process, in Unix time.",
-		"Absent until then.")
+		"0 if none is waiting. Only of the process that leads.")
 	sinkRequests = family(Counter, groupSinks, "sink_requests_total", "sink result",
 		"Requests to the receiver, by what became of them.",
 		"`result`: `ok`, `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`, `credentials` (a file of `auth` is of no use, nothing was sent), `stopped` (this process leads no longer).")

@@ -24,7 +24,7 @@ type Options struct {
 	Version, Revision string
 	// Status is asked at every scrape for the value of the gauges. It must be
 	// safe for concurrent use and answer without waiting for a cluster.
-	// Conflicts, Rejected, Orphans and Slowest are added by Metrics. nil: no gauges.
+	// Conflicts, Rejected and Orphans are added by Metrics. nil: no gauges.
 	Status func() Status
 }
 
@@ -74,7 +74,7 @@ func (m *Metrics) register(o Options) {
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newPuller(m),
+		puller{m},
 	)
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("refused")
@@ -146,18 +146,9 @@ func (m *Metrics) AddCluster(name string) {
 // RemoveCluster: see AddCluster.
 func (m *Metrics) RemoveCluster(name string) {
 	m.removed.Store(name, true)
-	m.sweep()
-}
-
-// sweep drops the series of clusters that left the configuration.
-func (m *Metrics) sweep() {
-	m.removed.Range(func(name, _ any) bool {
-		of := prometheus.Labels{"member_cluster": name.(string)}
-		for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.latency, m.native, m.delay, m.requests, m.requestTook} {
-			vec.DeletePartialMatch(of)
-		}
-		return true
-	})
+	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.latency, m.native, m.delay, m.requests, m.requestTook} {
+		vec.DeletePartialMatch(prometheus.Labels{"member_cluster": name})
+	}
 }
 
 // known is false for a cluster that left the configuration.

@@ -9,45 +9,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// pulled are the families whose value is asked for at scrape time.
-func pulled() []Family {
-	return []Family{
-		syncLag, nativeBehind, clusterUp, clusterSynced, clusterCondition, clusterLastContact, kubeconfigExpiry,
-		services, pods, endpoints, missing, rejectedAddresses, ingressUp, replicas, orphanReplicas, conflicts,
-		requestsWaiting, sinkLag, sinkPending, sinkLastAck, ready, leader, configLastOK, configRestart,
-	}
-}
-
 // puller turns the status into gauges at scrape time: nothing to keep in step,
 // and a cluster that is gone has no series.
-type puller struct {
-	m     *Metrics
-	descs map[string]*prometheus.Desc
-}
+type puller struct{ m *Metrics }
 
-func newPuller(m *Metrics) *puller {
-	p := &puller{m: m, descs: map[string]*prometheus.Desc{}}
-	for _, f := range pulled() {
-		p.descs[f.Name] = f.desc()
-	}
-	return p
-}
-
-// Describe implements prometheus.Collector.
-func (p *puller) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range p.descs {
-		out <- d
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing: which gauges there are depends on what there is.
+func (puller) Describe(chan<- *prometheus.Desc) {}
 
 // emit sends the value of a gauge.
 type emit func(f Family, value float64, labels ...string)
 
 // Collect implements prometheus.Collector.
-func (p *puller) Collect(out chan<- prometheus.Metric) {
-	p.m.sweep() // an observation that began before RemoveCluster may have ended after it
+func (p puller) Collect(out chan<- prometheus.Metric) {
 	emit := emit(func(f Family, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(p.descs[f.Name], prometheus.GaugeValue, value, labels...)
+		out <- prometheus.MustNewConstMetric(f.desc(), prometheus.GaugeValue, value, labels...)
 	})
 	s := p.m.whole()
 	emit.process(&s)
@@ -55,7 +30,9 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 		emit.cluster(&s.Clusters[i], s.Time)
 	}
 	for i := range s.Sinks {
-		emit.sink(&s.Sinks[i])
+		if k := &s.Sinks[i]; k.State != "standby" {
+			emit(sinkLag, k.LagSeconds, k.Name)
+		}
 	}
 	emit.troubles(&s)
 }
@@ -94,23 +71,11 @@ func (emit emit) cluster(c *ClusterStatus, now time.Time) {
 		emit(nativeBehind, c.Native.BehindSeconds, c.Name)
 	}
 	emit(services, float64(c.Services), c.Name)
-	emit(pods, float64(c.Pods), c.Name)
 	emit(endpoints, float64(c.Endpoints.Ready), c.Name, "ready")
 	emit(endpoints, float64(c.Endpoints.Reserve), c.Name, "reserve")
 	emit(endpoints, float64(c.Endpoints.NotReady), c.Name, "not_ready")
 	emit(endpoints, float64(c.Endpoints.Terminating), c.Name, "terminating")
 	emit(missing, float64(c.Missing), c.Name)
-}
-
-func (emit emit) sink(k *SinkStatus) {
-	if k.State == "standby" {
-		return
-	}
-	emit(sinkLag, k.LagSeconds, k.Name)
-	emit(sinkPending, float64(k.Pending), k.Name)
-	if !k.LastAcknowledged.IsZero() {
-		emit(sinkLastAck, float64(k.LastAcknowledged.UnixMilli())/1000, k.Name)
-	}
 }
 
 func (emit emit) troubles(s *Status) {

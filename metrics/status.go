@@ -6,8 +6,6 @@ package metrics
 import (
 	"slices"
 	"time"
-
-	"tributary.dev/tributary/metrics/record"
 )
 
 // Status is the state of a running process: what /debug/status serves, what
@@ -40,8 +38,6 @@ type Status struct {
 	ConflictCount int         `json:"conflictCount"`
 	Rejected      []Rejection `json:"rejected"`
 	RejectedCount int         `json:"rejectedCount"`
-	// Slowest are the slowest live changes among those remembered.
-	Slowest []*record.Change `json:"slowest"`
 }
 
 // LeaderStatus is about who writes.
@@ -234,18 +230,8 @@ type Rejection struct {
 	Since  time.Time `json:"since"`
 }
 
-// slowest is the number of slow changes in a status.
-const slowest = 10
-
-// Status is the complete status, as /debug/status serves it.
+// Status is the status as /debug/status serves it.
 func (m *Metrics) Status() Status {
-	s := m.Brief()
-	s.Slowest = append([]*record.Change{}, m.ring.Slowest(slowest)...)
-	return s
-}
-
-// Brief is Status without the slowest changes, which take a look at them all.
-func (m *Metrics) Brief() Status {
 	s := m.whole()
 	s.Conflicts, s.Rejected = bounded(s.Conflicts), bounded(s.Rejected)
 	return s
@@ -272,7 +258,6 @@ func (s Status) Of(cluster string) Status {
 	s.Orphans = cut(s.Orphans, func(o OrphanStatus) bool { return o.Cluster == cluster })
 	s.Conflicts = cut(s.Conflicts, func(c Conflict) bool { return c.Cluster == cluster })
 	s.Rejected = cut(s.Rejected, func(r Rejection) bool { return r.Cluster == cluster })
-	s.Slowest = cut(s.Slowest, func(r *record.Change) bool { return r.Cluster == cluster })
 	s.ConflictCount, s.RejectedCount = len(s.Conflicts), len(s.Rejected)
 	s.Lanes, s.Sinks = nil, nil // which are about all
 	return s

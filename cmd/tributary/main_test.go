@@ -59,7 +59,7 @@ func TestUsage(t *testing.T) {
 		{"explain", 2, "give one Service"},
 		{"explain web", 2, "not NAMESPACE/NAME"},
 		{"trace --ip banana", 2, `--ip: "banana" is not an IP address`},
-		{"trace --since tomorrow", 2, "--since"},
+		{"trace --ip tomorrow", 2, "--ip"},
 		{"status --server localhost:1 --context x", 2, "--server excludes"},
 		{"status --server ftp://x", 2, "is not an address"},
 		{"status --server 127.0.0.1:1", 1, "is \"tributary run\" running"},

@@ -100,7 +100,6 @@ func writeStatus(w io.Writer, s *metrics.Status) error {
 	p.queue()
 	p.sinks()
 	p.troubles()
-	p.slowest()
 	return p.err
 }
 
@@ -184,15 +183,4 @@ func (p *statusPrinter) troubles() {
 	}
 	p.section("Conflicts", p.s.ConflictCount, []string{"SERVICE", "REASON", "CLUSTER", "SINCE", "MESSAGE"}, conflicts)
 	p.section("Rejected addresses", p.s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON", "SINCE"}, rejected)
-}
-
-func (p *statusPrinter) slowest() {
-	var all [][]string
-	for _, rec := range p.s.Slowest {
-		all = append(all, []string{
-			stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, page.Short(rec.Stages.Total),
-			page.Short(rec.Stages.Queue), page.Short(rec.Stages.Compute), page.Short(rec.Stages.Write()), causeText(rec),
-		})
-	}
-	p.section("Slowest recent changes", 0, []string{"TIME", "CLUSTER", "SERVICE", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE"}, all)
 }

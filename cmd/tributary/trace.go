@@ -13,7 +13,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -43,20 +42,16 @@ func newTraceCommand() *cobra.Command {
 	flags.String("service", "", "only changes of this Service: `NAMESPACE/NAME`")
 	addClusterFlag(cmd, "only changes that this member caused")
 	flags.String("ip", "", "only changes that touch this `address`")
-	flags.String("since", "", "only changes since then: a duration such as 10m, or a `time` in RFC 3339")
-	flags.String("result", "", "only changes with this `result`: written, dropped, blocked or failed")
-	_ = cmd.RegisterFlagCompletionFunc("result", cobra.FixedCompletions([]string{"written", "dropped", "blocked", "failed"}, cobra.ShellCompDirectiveNoFileComp))
-	flags.String("limit", "", "only the last `number` of changes")
 	follow := flags.BoolP("follow", "f", false, "keep showing changes as they happen")
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		values := url.Values{}
-		for _, name := range []string{"service", "cluster", "ip", "since", "result", "limit"} {
+		for _, name := range []string{"service", "cluster", "ip"} {
 			if flag := flags.Lookup(name); flag.Changed {
 				values.Set(name, flag.Value.String())
 			}
 		}
-		if _, err := record.ParseChangesQuery(values, time.Now()); err != nil {
+		if _, err := record.ParseChangesQuery(values); err != nil {
 			if bad, ok := errors.AsType[*record.ParamError](err); ok {
 				err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
 			}

@@ -73,12 +73,12 @@ func TestQueriesNameRealFamilies(t *testing.T) {
 	}
 	// The check itself must be able to fail.
 	for expr, want := range map[string]string{
-		`tributary_nope`:                               "no family",
-		`sum by (pod) (tributary_cluster_up)`:          `label "pod"`,
-		`tributary_cluster_up{stage="x"}`:              `label "stage"`,
-		`tributary_sync_lag_seconds_bucket`:            "no family",
-		`sum by (member_cluster, le) (tributary_pods)`: `label "le"`,
-		`rate(tributary_writes_total{kin="x"}[5m])`:    `label "kin"`,
+		`tributary_nope`:                                   "no family",
+		`sum by (pod) (tributary_cluster_up)`:              `label "pod"`,
+		`tributary_cluster_up{stage="x"}`:                  `label "stage"`,
+		`tributary_sync_lag_seconds_bucket`:                "no family",
+		`sum by (member_cluster, le) (tributary_services)`: `label "le"`,
+		`rate(tributary_writes_total{kin="x"}[5m])`:        `label "kin"`,
 	} {
 		if got := strings.Join(problems(expr), "; "); !strings.Contains(got, want) {
 			t.Errorf("problems of %s: %q; want %q", expr, got, want)

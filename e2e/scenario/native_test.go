@@ -4,11 +4,13 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,8 +89,13 @@ func TestObserveNative(t *testing.T) {
 // address turned not ready in the ingress cluster.
 func (w *world) notReadyInIngress(pod *corev1.Pod) time.Duration {
 	w.Helper()
-	body, err := w.proc.Get(w.Context(), "/debug/changes?result=written&limit=1&ip="+pod.Status.PodIP)
+	body, err := w.proc.Get(w.Context(), "/debug/changes?ip="+pod.Status.PodIP)
 	w.must(err)
+	written := slices.DeleteFunc(bytes.Split(body, []byte("\n")), func(line []byte) bool { return !bytes.Contains(line, []byte(`"result":"written"`)) })
+	if len(written) == 0 {
+		w.Fatalf("no change of %s was written", pod.Status.PodIP)
+	}
+	body = written[len(written)-1]
 	var record struct {
 		Unreadied []string
 		Stages    map[string]float64 `json:"stages_ms"`

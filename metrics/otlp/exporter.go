@@ -115,8 +115,13 @@ func (e *Exporter) Run(ctx context.Context) {
 	if e == nil {
 		return
 	}
-	for e.changes.Wait(ctx, e.after) == nil {
+	for ctx.Err() == nil {
+		added := e.changes.Watch()
 		e.emit()
+		select {
+		case <-added:
+		case <-ctx.Done():
+		}
 	}
 	e.emit()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)

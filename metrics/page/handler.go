@@ -78,13 +78,13 @@ func allow(w http.ResponseWriter, d time.Duration) {
 // healthz puts the status together, which needs every lock there is: where one is held
 // for good there is no answer, and the kubelet ends the process.
 func (p *pages) healthz(w http.ResponseWriter, _ *http.Request) {
-	p.of.Brief()
+	p.of.Status()
 	plain(w, http.StatusOK, "ok\n")
 }
 
 // readyz says what the status says of readiness, and who leads.
 func (p *pages) readyz(w http.ResponseWriter, _ *http.Request) {
-	s := p.of.Brief()
+	s := p.of.Status()
 	if !s.Ready {
 		plain(w, http.StatusServiceUnavailable, "not ready:\n- "+strings.Join(s.NotReady, "\n- ")+"\n")
 		return
@@ -109,7 +109,7 @@ func (p *pages) status(w http.ResponseWriter, r *http.Request) {
 // changes answers with one record a line, oldest first; see ParseChangesQuery for the
 // parameters.
 func (p *pages) changes(w http.ResponseWriter, r *http.Request) {
-	query, err := record.ParseChangesQuery(r.URL.Query(), time.Now())
+	query, err := record.ParseChangesQuery(r.URL.Query())
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error()+"\n")
 		return
@@ -120,8 +120,12 @@ func (p *pages) changes(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%d others read the changes, and that is as many as may; end one of them\n", maxReaders))
 		return
 	}
-	header(w, "application/x-ndjson")
-	s := &stream{w: w, query: query}
+	s := &stream{w: w, query: query, events: r.Header.Get("Accept") == "text/event-stream"}
+	if s.events {
+		header(w, "text/event-stream")
+	} else {
+		header(w, "application/x-ndjson")
+	}
 	if s.past(p.of.Changes()) && query.Follow {
 		s.follow(r.Context(), p.of.Changes())
 	}

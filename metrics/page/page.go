@@ -5,15 +5,12 @@ package page
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"tributary.dev/tributary/metrics/record"
 )
@@ -34,31 +31,15 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // relative, so that it works behind a proxy that serves it below a path.
 func (p *pages) files(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", timed(http.HandlerFunc(p.page)))
-	for path, file := range map[string]struct{ name, contentType string }{
-		"/page.css": {"page.css", "text/css; charset=utf-8"},
-		"/page.js":  {"page.js", "text/javascript; charset=utf-8"},
-		"/page.svg": {"icon.svg", "image/svg+xml"},
+	files := http.FileServerFS(pageFiles)
+	for file, contentType := range map[string]string{
+		"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
 	} {
-		mux.Handle("GET "+path, timed(asset(file.name, file.contentType)))
+		mux.Handle("GET /"+file, timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			header(w, contentType)
+			files.ServeHTTP(w, r)
+		})))
 	}
-}
-
-// asset serves an embedded file; a browser asks each time whether it is still
-// the same, so that a new version is never mixed with an old one.
-func asset(name, contentType string) http.Handler {
-	body, err := pageFiles.ReadFile(name)
-	if err != nil {
-		panic(err) // cannot happen: the name is a constant of files
-	}
-	sum := sha256.Sum256(body)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header(w, contentType)
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		w.Header().Set("ETag", tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
-	})
 }
 
 // page shows the status and the newest changes. The filter is that of
@@ -66,7 +47,7 @@ func asset(name, contentType string) http.Handler {
 // in the page, which then shows no change.
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	form, filter := readFilter(r.URL.Query())
-	status := p.of.Brief()
+	status := p.of.Status()
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, newView(&status, p.of.Changes().All(), form, filter)); err != nil {
 		plain(w, http.StatusInternalServerError, fmt.Sprintf("render the page: %v\n", err))
@@ -100,7 +81,7 @@ func readFilter(values url.Values) (pageFilter, *record.Filter) {
 			form.On = true
 		}
 	}
-	query, err := record.ParseChangesQuery(asked, time.Now())
+	query, err := record.ParseChangesQuery(asked)
 	switch {
 	case err != nil:
 		form.Problem = "The " + visible(err.Error()) + "."

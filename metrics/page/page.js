@@ -99,24 +99,17 @@
     if (!calm.matches) row.animate([{ backgroundColor: "var(--flash)" }, { backgroundColor: "transparent" }], { duration: 2500, easing: "ease-in" });
   }
 
-  // follow listens for changes; what they say is left to the page.
-  async function follow() {
-    const mine = stream = new AbortController();
-    try {
-      const query = new URLSearchParams([...new URLSearchParams(location.search)].filter(([, value]) => value.trim()));
-      query.set("follow", "true");
-      query.set("limit", "1");
-      const answer = await fetch("debug/changes?" + query, { cache: "no-store", signal: mine.signal });
-      if (!answer.ok) return; // a filter that cannot be understood; the page says so
-      for (const reader = answer.body.getReader(); ;) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        if (value.includes(123)) soon(Math.max(0, last + throttle - performance.now())); // "{"
-      }
-    } catch {
-      // ended by us, or the server is gone: the next refresh that succeeds begins anew
-    }
-    if (stream === mine) stream = null;
+  // follow listens for changes; what they say is left to the page. A filter that cannot be understood is refused, as
+  // the page says.
+  function follow() {
+    const query = new URLSearchParams([...new URLSearchParams(location.search)].filter(([, value]) => value.trim()));
+    query.set("follow", "true");
+    const mine = stream = new EventSource("debug/changes?" + query);
+    mine.onmessage = () => soon(Math.max(0, last + throttle - performance.now()));
+    mine.onerror = () => { // the next refresh that succeeds begins anew
+      mine.close();
+      if (stream === mine) stream = null;
+    };
   }
 
   function wake() {
@@ -125,7 +118,7 @@
       return;
     }
     clearTimeout(timer);
-    stream?.abort();
+    stream?.close();
     stream = null;
     if (paused) tell("", "Paused at " + new Date().toISOString().slice(11, 19) + " UTC");
   }

@@ -26,29 +26,22 @@ const (
 	stallTimeout = 10 * time.Second
 )
 
-// stream writes records as JSON lines to one reader.
+// stream writes records to one reader: as JSON lines, or with events as server-sent
+// events (for which a browser has EventSource) of the same JSON.
 type stream struct {
-	w     http.ResponseWriter
-	query record.ChangesQuery
+	w      http.ResponseWriter
+	query  record.ChangesQuery
+	events bool
 	// after is the number of the last record that was looked at.
 	after uint64
 	buf   []byte
 }
 
-// past sends the records kept that the query picks. It returns false when the reader is
-// gone.
+// past sends the records kept that the query picks; events tell of what comes alone. It
+// returns false when the reader is gone.
 func (s *stream) past(ring *record.Ring) bool {
-	var picked []*record.Change
 	for _, rec := range ring.All() {
-		if s.after = rec.Seq; s.query.Match(rec) {
-			picked = append(picked, rec)
-		}
-	}
-	if n := s.query.Limit; n > 0 && len(picked) > n {
-		picked = picked[len(picked)-n:]
-	}
-	for _, rec := range picked {
-		if !s.line(rec) {
+		if s.after = rec.Seq; !s.events && s.query.Match(rec) && !s.line(rec) {
 			return false
 		}
 	}
@@ -67,7 +60,7 @@ func (s *stream) follow(ctx context.Context, ring *record.Ring) {
 		select {
 		case <-added:
 		case <-quiet.C:
-			s.buf = append(s.buf, '\n')
+			s.buf = append(s.buf, '\n') // an empty line means nothing in either form
 		case <-ctx.Done():
 			s.next(ring)
 			return
@@ -79,8 +72,7 @@ func (s *stream) follow(ctx context.Context, ring *record.Ring) {
 func (s *stream) next(ring *record.Ring) bool {
 	for {
 		records, missed := ring.After(s.after, batch)
-		if missed > 0 {
-			s.after += missed
+		if s.after += missed; missed > 0 && !s.events {
 			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
 		}
 		for _, rec := range records {
@@ -99,7 +91,11 @@ func (s *stream) line(rec *record.Change) bool {
 	if err != nil {
 		return false // cannot happen: a record always marshals
 	}
-	s.buf = append(append(s.buf, text...), '\n')
+	if s.events {
+		s.buf = fmt.Appendf(s.buf, "data: %s\n\n", text)
+	} else {
+		s.buf = append(append(s.buf, text...), '\n')
+	}
 	return len(s.buf) < flushBytes || s.flush()
 }
 

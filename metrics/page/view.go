@@ -29,6 +29,16 @@ type view struct {
 	Changes     []*record.Change
 	ChangesNote string
 	Footer      string
+
+	// Troubles are conflicts and addresses left out, of all TroubleCount of them.
+	Troubles     []trouble
+	TroubleCount int
+}
+
+// trouble is a row of what somebody should mend.
+type trouble struct {
+	Namespace, Service, Cluster, Reason, Text string
+	Since                                     time.Time
 }
 
 // tally is a number that tells at a glance whether anything is wrong; its class, like all
@@ -47,6 +57,13 @@ func newView(s *metrics.Status, records []*record.Change, form pageFilter, filte
 	v := &view{
 		Status: s, Findings: s.Findings(), Tally: tallies(s),
 		Grid: gridLines(), Strips: newStrips(s.Clusters, records), StripSize: stripSize, Filter: form, Footer: footer(s),
+		TroubleCount: s.ConflictCount + s.RejectedCount,
+	}
+	for _, c := range s.Conflicts[:min(len(s.Conflicts), pageTroubles)] {
+		v.Troubles = append(v.Troubles, trouble{c.Namespace, c.Service, c.Cluster, c.Reason, c.Message, c.Since})
+	}
+	for _, r := range s.Rejected[:min(len(s.Rejected), pageTroubles)] {
+		v.Troubles = append(v.Troubles, trouble{r.Namespace, r.Service, r.Cluster, r.Reason, r.Address + " is left out", r.Since})
 	}
 	if form.Problem != "" {
 		return v
@@ -75,18 +92,6 @@ var texts = template.FuncMap{
 	"moment":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"host":    func(address string) string { return visible(record.HostOf(address)) },
-	"conflicts": func(all []metrics.Conflict) []metrics.Conflict {
-		return all[:min(len(all), pageTroubles)]
-	},
-	"rejected": func(all []metrics.Rejection) []metrics.Rejection {
-		return all[:min(len(all), pageTroubles)]
-	},
-	"more": func(n int) string {
-		if n <= pageTroubles {
-			return ""
-		}
-		return fmt.Sprintf("And %s more; tributary status -o json lists the first %d.", count(n-pageTroubles), metrics.MaxTroubles)
-	},
 }
 
 // effect is what a change does to some addresses, of which some are shown.

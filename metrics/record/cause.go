@@ -3,10 +3,7 @@
 
 package record
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Cause is the event that made a replica dirty. It travels with the replica's key
 // through the queue and is never changed. The zero value stands for a change that
@@ -76,34 +73,18 @@ func Earlier(a, b Cause) Cause {
 
 // String renders the cause for people: "Pod shop/web-1 modified (terminating)".
 func (c Cause) String() string {
-	var b strings.Builder
-	b.WriteString(c.Kind)
-	if c.Name != "" {
-		b.WriteByte(' ')
-		if c.Namespace != "" {
-			b.WriteString(c.Namespace)
-			b.WriteByte('/')
-		}
-		b.WriteString(c.Name)
+	text := c.Kind
+	switch {
+	case c.Name != "" && c.Namespace != "":
+		text += " " + c.Namespace + "/" + c.Name
+	case c.Name != "":
+		text += " " + c.Name
 	}
 	if c.Event != "" {
-		b.WriteByte(' ')
-		b.WriteString(c.Event)
+		text += " " + c.Event
 	}
 	if c.State != "" {
-		b.WriteString(" (" + c.State + ")")
+		text += " (" + c.State + ")"
 	}
-	return b.String()
-}
-
-// MarshalText renders the cause for a text log, with what it takes to find it again:
-// "Pod shop/web-1 modified (terminating), cluster idc-a, ip 10.2.3.4, uid 0f2…".
-func (c Cause) MarshalText() ([]byte, error) {
-	text := c.String()
-	for _, part := range [...]struct{ name, value string }{{"cluster", c.Cluster}, {"ip", c.IP}, {"uid", c.UID}} {
-		if part.value != "" {
-			text += ", " + part.name + " " + part.value
-		}
-	}
-	return []byte(text), nil
+	return text
 }

@@ -6,6 +6,7 @@ package record
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"math/rand/v2"
 	"time"
 )
@@ -25,9 +26,6 @@ const (
 	// Failed: a write was refused or lost; it is tried again.
 	Failed Result = "failed"
 )
-
-// Results lists every Result.
-func Results() []Result { return []Result{Written, Dropped, Blocked, Failed} }
 
 // Change is a change record: what one comparison of a replica found and wrote, why, and
 // how long each step took. Its JSON form is part of the outside contract: field names
@@ -86,6 +84,36 @@ type Stages struct {
 // Write is the wall time between the end of computing and the last
 // acknowledgement: the "write" stage of the latency metric.
 func (s Stages) Write() time.Duration { return max(0, s.Total-s.Queue-s.Compute) }
+
+// millis are the stages as they are written.
+type millis struct {
+	Queue          float64 `json:"queue"`
+	Compute        float64 `json:"compute"`
+	WriteEndpoints float64 `json:"write_endpoints"`
+	WriteSlices    float64 `json:"write_slices"`
+	Total          float64 `json:"total"`
+}
+
+func (s Stages) millis() millis {
+	ms := func(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Millisecond) }
+	return millis{ms(s.Queue), ms(s.Compute), ms(s.WriteEndpoints), ms(s.WriteSlices), ms(s.Total)}
+}
+
+// MarshalJSON renders the stages in milliseconds.
+func (s Stages) MarshalJSON() ([]byte, error) { return json.Marshal(s.millis()) }
+
+// UnmarshalJSON is the inverse of MarshalJSON, to the microsecond.
+func (s *Stages) UnmarshalJSON(data []byte) error {
+	var took millis
+	if err := json.Unmarshal(data, &took); err != nil {
+		return err
+	}
+	of := func(ms float64) time.Duration {
+		return time.Duration(ms * float64(time.Millisecond)).Round(time.Microsecond)
+	}
+	*s = Stages{of(took.Queue), of(took.Compute), of(took.WriteEndpoints), of(took.WriteSlices), of(took.Total)}
+	return nil
+}
 
 // Begin starts the record of a comparison that began at the given time. cause is the
 // earliest of those that it gathers, causes their number; the zero Cause means that

@@ -4,8 +4,8 @@
 // Package record is the change record: what happened to one replica, why, and
 // how long each step took.
 //
-// change.go and cause.go are the value, json.go its form in JSON and in the log,
-// which is part of the contract; filter.go picks changes for a reader. ring.go
+// change.go and cause.go are the value, whose form in JSON is part of the
+// contract; filter.go picks changes for a reader. ring.go
 // keeps those that ended, and log.go writes them to the log.
 //
 // What never happens here: no waiting for a reader, and no list or buffer whose

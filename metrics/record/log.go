@@ -54,3 +54,24 @@ func (l *Log) Write(r *Change) {
 	// A log that cannot be written has nowhere to say so.
 	_ = l.logger.Handler().Handle(context.Background(), line)
 }
+
+// attrs are the fields of the record in the order of the contract, without its time.
+func (r *Change) attrs() []slog.Attr {
+	attrs := make([]slog.Attr, 0, 17)
+	attrs = append(attrs, slog.Uint64("seq", r.Seq),
+		slog.String("cluster", r.Cluster), slog.String("namespace", r.Namespace), slog.String("service", r.Service))
+	if r.TraceID != "" {
+		attrs = append(attrs, slog.String("trace_id", r.TraceID))
+	}
+	if r.Lane != "" {
+		attrs = append(attrs, slog.String("lane", r.Lane))
+	}
+	attrs = append(attrs, slog.Any("cause", r.Cause), slog.Int("causes", r.Causes),
+		slog.Any("added", r.Added), slog.Any("removed", r.Removed),
+		slog.Any("readied", r.Readied), slog.Any("unreadied", r.Unreadied),
+		slog.Any("stages_ms", r.Stages), slog.Int("writes", r.Writes))
+	if r.Attempt > 0 {
+		attrs = append(attrs, slog.Int("attempt", r.Attempt))
+	}
+	return append(attrs, slog.String("result", string(r.Result)), slog.String("error", r.Error))
+}

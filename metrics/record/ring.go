@@ -5,7 +5,6 @@ package record
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
 )
@@ -26,15 +25,10 @@ type Ring struct {
 	maxBytes   int
 
 	mu sync.RWMutex
-	// slots is a circle: count records, the oldest at head. It grows up to
-	// maxRecords.
-	slots []*Change
-	head  int
-	count int
-	bytes int
-	// last is the Seq of the newest record ever added; the records kept are
-	// last-count+1 … last.
-	last uint64
+	// records are those kept, the oldest first, and bytes their size. They have the numbers up to last.
+	records []*Change
+	bytes   int
+	last    uint64
 	// wake is closed when a record is added; nil while nobody waits.
 	wake chan struct{}
 }
@@ -54,32 +48,18 @@ func (r *Ring) Add(rec *Change) (seq uint64) {
 	defer r.mu.Unlock()
 	r.last++
 	rec.Seq = r.last
-	for r.count > 0 && (r.count == r.maxRecords || r.bytes+size > r.maxBytes) {
-		r.lockedEvict()
+	for len(r.records) > 0 && (len(r.records) == r.maxRecords || r.bytes+size > r.maxBytes) {
+		r.bytes -= r.records[0].size()
+		r.records[0] = nil // append copies what is left to a new array now and then
+		r.records = r.records[1:]
 	}
-	if r.count == len(r.slots) { // a quiet process should not hold 10,000 empty slots
-		r.slots = append(slices.Concat(r.slots[r.head:], r.slots[:r.head]), make([]*Change, min(r.maxRecords-r.count, max(64, r.count)))...)
-		r.head = 0
-	}
-	r.slots[(r.head+r.count)%len(r.slots)] = rec
-	r.count++
+	r.records = append(r.records, rec)
 	r.bytes += size
-	r.lockedWake()
-	return rec.Seq
-}
-
-func (r *Ring) lockedWake() {
 	if r.wake != nil {
 		close(r.wake)
 		r.wake = nil
 	}
-}
-
-func (r *Ring) lockedEvict() {
-	r.bytes -= r.slots[r.head].size()
-	r.slots[r.head] = nil
-	r.head = (r.head + 1) % len(r.slots)
-	r.count--
+	return rec.Seq
 }
 
 // After returns the records with a Seq greater than after, oldest first, at
@@ -90,73 +70,32 @@ func (r *Ring) After(after uint64, limit int) (records []*Change, missed uint64)
 	if after >= r.last {
 		return nil, 0
 	}
-	oldest := r.last - uint64(r.count) + 1
-	if after+1 < oldest {
-		missed = oldest - after - 1
-		after = oldest - 1
+	before := r.last - uint64(len(r.records))
+	if after < before {
+		missed, after = before-after, before
 	}
-	n := int(r.last - after)
-	skip := r.count - n
+	records = r.records[after-before:]
 	if limit > 0 {
-		n = min(n, limit)
+		records = records[:min(len(records), limit)]
 	}
-	records = make([]*Change, n)
-	for i := range records {
-		records[i] = r.slots[(r.head+skip+i)%len(r.slots)]
-	}
-	return records, missed
+	return slices.Clone(records), missed
 }
 
 // All returns the records kept, oldest first.
 func (r *Ring) All() []*Change {
 	r.mu.RLock()
-	oldest := r.last - uint64(r.count)
-	r.mu.RUnlock()
-	records, _ := r.After(oldest, 0)
-	return records
+	defer r.mu.RUnlock()
+	return slices.Clone(r.records)
 }
 
-// Wait returns once a record with a Seq greater than after was added, or with
-// ctx's error.
-func (r *Ring) Wait(ctx context.Context, after uint64) error {
-	for {
-		r.mu.Lock()
-		if r.last > after {
-			r.mu.Unlock()
-			return nil
-		}
-		wake := r.lockedWatch()
-		r.mu.Unlock()
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// Watch returns a channel that is closed when a record is added.
+// Watch returns a channel that is closed when a record is added. A follower takes it before it asks for what it lacks.
 func (r *Ring) Watch() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lockedWatch()
-}
-
-func (r *Ring) lockedWatch() <-chan struct{} {
 	if r.wake == nil {
 		r.wake = make(chan struct{})
 	}
 	return r.wake
-}
-
-// Slowest returns up to n live, written records with the largest total,
-// slowest first.
-func (r *Ring) Slowest(n int) []*Change {
-	slowest := slices.DeleteFunc(r.All(), func(rec *Change) bool {
-		return !rec.Cause.Live || rec.Result != Written
-	})
-	slices.SortStableFunc(slowest, func(a, b *Change) int { return cmp.Compare(b.Stages.Total, a.Stages.Total) })
-	return slices.Clone(slowest[:min(n, len(slowest))])
 }
 
 // size estimates the heap that a record holds. Strings that its cause shares with the

@@ -4,13 +4,9 @@
 package record
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"tributary.dev/tributary/internal/dice"
 )
@@ -24,29 +20,20 @@ func seqs(records []*Change) (first, last uint64) {
 	return records[0].Seq, records[len(records)-1].Seq
 }
 
-// checkRing re-derives what a ring must hold from its own slots.
+// checkRing re-derives what a ring must hold from its own records.
 func checkRing(t *testing.T, r *Ring) {
 	t.Helper()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	bytes, filled := 0, 0
-	for i := range r.count {
-		rec := r.slots[(r.head+i)%len(r.slots)]
+	bytes := 0
+	for i, rec := range r.records {
 		bytes += rec.size()
-		if want := r.last - uint64(r.count) + 1 + uint64(i); rec.Seq != want {
-			t.Fatalf("slot %d holds record %d; want %d", i, rec.Seq, want)
+		if want := r.last - uint64(len(r.records)) + 1 + uint64(i); rec.Seq != want {
+			t.Fatalf("place %d has record %d; want %d", i, rec.Seq, want)
 		}
 	}
-	for _, rec := range r.slots {
-		if rec != nil {
-			filled++
-		}
-	}
-	if filled != r.count || bytes != r.bytes {
-		t.Fatalf("%d slots filled, count %d; %d bytes, counted %d", filled, r.count, bytes, r.bytes)
-	}
-	if r.count > r.maxRecords || (r.bytes > r.maxBytes && r.count > 1) {
-		t.Fatalf("bounds broken: %d records, %d bytes", r.count, r.bytes)
+	if bytes != r.bytes || len(r.records) > r.maxRecords || bytes > r.maxBytes && len(r.records) > 1 {
+		t.Fatalf("bounds broken: %d records, %d bytes, counted %d", len(r.records), bytes, r.bytes)
 	}
 }
 
@@ -121,24 +108,6 @@ func TestRingAfter(t *testing.T) {
 	}
 }
 
-func TestRingWaitEndsWithContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := NewRing(0, 0)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := r.Wait(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Wait = %v", err)
-		}
-		go func() {
-			time.Sleep(time.Second)
-			r.Add(numbered(0))
-		}()
-		if err := r.Wait(t.Context(), 0); err != nil {
-			t.Errorf("Wait = %v", err)
-		}
-	})
-}
-
 // TestRingFollowers: while records are added, every follower sees each number
 // once and in order, or is told that it missed it.
 func TestRingFollowers(t *testing.T) {
@@ -149,11 +118,11 @@ func TestRingFollowers(t *testing.T) {
 		followers.Go(func() {
 			var after, missed uint64
 			for after < records {
-				if err := r.Wait(t.Context(), after); err != nil {
-					t.Error(err)
-					return
-				}
+				added := r.Watch()
 				got, gap := r.After(after, 16)
+				if len(got) == 0 {
+					<-added
+				}
 				after += gap
 				missed += gap
 				for _, rec := range got {
@@ -177,26 +146,4 @@ func TestRingFollowers(t *testing.T) {
 	writers.Wait()
 	followers.Wait()
 	checkRing(t, r)
-}
-
-func TestRingSlowest(t *testing.T) {
-	r := NewRing(0, 0)
-	for i, total := range []time.Duration{3, 9, 1, 7, 5} {
-		rec := written()
-		rec.Stages.Total = total
-		switch i {
-		case 1:
-			rec.Cause.Live = false
-		case 3:
-			rec.Result = Failed
-		}
-		r.Add(&rec)
-	}
-	var got []time.Duration
-	for _, rec := range r.Slowest(2) {
-		got = append(got, rec.Stages.Total)
-	}
-	if len(got) != 2 || got[0] != 5 || got[1] != 3 {
-		t.Errorf("slowest are %v; want [5 3]", got)
-	}
 }

@@ -22,7 +22,7 @@ var stages = []string{"queue", "compute", "write_endpoints", "write_slices", "to
 // ownStages collects what tributary itself recorded of the changes it was
 // measured by. It explains a figure; no figure is made from it.
 func ownStages(ctx context.Context, p *fleet.Tributary) (series, error) {
-	body, err := p.Get(ctx, "/debug/changes?service="+namespace+"/web&result=written")
+	body, err := p.Get(ctx, "/debug/changes?service="+namespace+"/web")
 	if err != nil {
 		return nil, fmt.Errorf("read tributary's change records: %w", err)
 	}
@@ -32,12 +32,13 @@ func ownStages(ctx context.Context, p *fleet.Tributary) (series, error) {
 	for lines.Scan() {
 		var record struct {
 			Cause  struct{ Live bool }
+			Result string
 			Stages map[string]float64 `json:"stages_ms"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
 			return nil, fmt.Errorf("read tributary's change records: %w", err)
 		}
-		if !record.Cause.Live {
+		if !record.Cause.Live || record.Result != "written" {
 			continue
 		}
 		for _, stage := range stages {

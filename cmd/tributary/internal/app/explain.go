@@ -134,7 +134,7 @@ func (a *App) explain(key syncer.Key) Explanation {
 		m.Place = loaded.Config.Replicas.Place(key.Namespace, e.Member)
 		out.Members = append(out.Members, m)
 	}
-	for _, c := range a.metrics.Brief().Conflicts {
+	for _, c := range a.metrics.Status().Conflicts {
 		if c.Namespace == key.Namespace && c.Service == key.Name {
 			out.Conflicts = append(out.Conflicts, c)
 		}
