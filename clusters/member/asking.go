@@ -42,10 +42,6 @@ type question struct {
 	addrs      []netip.Addr
 }
 
-func newAsking(last uint64) asking {
-	return asking{open: map[subject]*question{}, last: last, at: map[netip.Addr][]syncer.Key{}}
-}
-
 // of returns the question about an object; nil: none is open.
 func (a *asking) of(kind Kind, key syncer.Key) *question { return a.open[subject{kind, key}] }
 
@@ -53,14 +49,6 @@ func (a *asking) of(kind Kind, key syncer.Key) *question { return a.open[subject
 func (a *asking) about(e *syncer.Endpoint) bool {
 	q := a.of(Pods, e.Target.Key)
 	return q != nil && q.UID == e.Target.UID && slices.Contains(q.addrs, e.Addr)
-}
-
-// to returns the question that an answer is to; nil: it came too late.
-func (a *asking) to(q Question) *question {
-	if open := a.of(q.Kind, q.Key); open != nil && open.ID == q.ID {
-		return open
-	}
-	return nil
 }
 
 // begin opens a question, or returns the one that is open.

@@ -63,8 +63,8 @@ type Question struct {
 
 // Share is what the member gives to a replica.
 type Share struct {
-	// Listed is false as long as what stands of the member is its share. Given is the function
-	// of the tables; its Service is nil where there is none.
+	// Listed is false as long as what stands of the member, and is kept, is its share. Given is
+	// the function of the tables; its Service is nil where there is none.
 	Listed bool
 	Given  syncer.Contribution
 	// Keep returns, of what stands of the member in the replica and is not Given, how it

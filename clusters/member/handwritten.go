@@ -20,10 +20,12 @@ const mostNamed = 64
 // come to be written by hand: streams may have shown them before anybody needed them. Pods may
 // stand that it selected.
 func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, o *step) {
-	if o.add(key, syncer.Addition, c); after == nil {
+	effect := syncer.Addition
+	if after == nil {
+		effect = syncer.Removal
 		delete(s.news, key)
-		o.add(key, syncer.Removal, c)
 	}
+	o.add(key, effect, c)
 	byHand := s.tables.ByHand(key)
 	if byHand == s.hand[key] {
 		return

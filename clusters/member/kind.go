@@ -31,12 +31,10 @@ type table[T Object] struct {
 	remove   func(syncer.Key) []store.Dirty
 	rows     func(namespace string) iter.Seq2[syncer.Key, uint64]
 
-	// asked reports whether an object that a list lacks is asked for, waits whether one is not
-	// to be taken in yet, and remembers it then. changed is called when one was shown, or is
-	// gone: after is nil then. describe fills in the cause of a change that was written in a
-	// second. What is nil is true of all, or does nothing.
+	// asked reports whether an object that a list lacks is asked for; nil: each is. changed is
+	// called when one was shown, or is gone: after is nil then. describe fills in the cause of
+	// a change that was written in a second. Nil does nothing.
 	asked    func(syncer.Key) bool
-	waits    func(v store.Versioned[T], from Cause) bool
 	changed  func(key syncer.Key, after *T, c *Cause, o *step)
 	describe func(c *Cause, before, after *T, written int64)
 }
@@ -69,9 +67,7 @@ func (k *kind[T]) take(v store.Versioned[T], from Cause, o *step) {
 	k.asking.close(k.kind, key)
 	before, _, _ := k.held(key)
 	c := k.cause(from, key, before, &v.Object, v.Written)
-	if k.waits == nil || !k.waits(v, from) {
-		o.dirty(k.set(v), c)
-	}
+	o.dirty(k.set(v), c)
 	k.tell(&v.Object, c, o)
 }
 
@@ -123,16 +119,16 @@ func (k *kind[T]) gone(st *stream, e *Gone, o *step) {
 }
 
 // listed takes in a complete list: what it shows replaces what is not newer than the list, what
-// it lacks is missing.
-func (k *kind[T]) listed(st *stream, e *Listed[T], o *step) {
+// it lacks is missing. anew: also what is of the same revision.
+func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	if st == nil {
 		return
 	}
 	o.Bulk = true
 	o.WantStanding = o.WantStanding || !st.stood && k.kind <= Services
-	floor, anew := e.Revision, st.reread || st.rematched
+	floor := e.Revision
 	if st.reread {
-		floor = math.MaxUint64
+		anew, floor = true, math.MaxUint64
 	}
 	lacks := maps.Collect(k.rows(e.Scope.Namespace))
 	for i := range e.Items {
@@ -194,8 +190,7 @@ func (s *State) makeKinds() {
 	})
 	s.services = newKind(s, Services, table[syncer.Service]{
 		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
-		held:     t.Service, set: t.SetService, remove: t.RemoveService, rows: t.Services,
-		waits:   s.serviceWaits,
+		held:     t.Service, set: s.setService, remove: t.RemoveService, rows: t.Services,
 		changed: s.serviceChanged,
 	})
 	s.endpoints = newKind(s, Endpoints, table[store.HandEndpoints]{

@@ -32,7 +32,7 @@ func (s *State) Give(replica syncer.Key) Share {
 	}
 	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e) }
 	if s.standing(replica) {
-		share.Listed, share.SourceOpen, share.Keep = s.settled(replica.Namespace) && !s.hand[replica], true, keep
+		share.Listed, share.SourceOpen, share.Keep = false, true, keep
 		return share
 	}
 	given, known := s.tables.Contribution(replica, s.Clock())
@@ -137,8 +137,11 @@ func (s *State) Listed() bool {
 	return !s.starting()
 }
 
-// Open reports whether a question is still to be asked.
-func (s *State) Open(q Question) bool { return s.asking.to(q) != nil }
+// Open reports whether a question has not had its answer yet.
+func (s *State) Open(q Question) bool {
+	open := s.asking.of(q.Kind, q.Key)
+	return open != nil && open.ID == q.ID
+}
 
 // Tables is what was read of the member. It is not to be changed.
 func (s *State) Tables() *store.Store { return s.tables }

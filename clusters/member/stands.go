@@ -4,6 +4,7 @@
 package member
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -30,25 +31,19 @@ func (s *State) index(st *Standing) {
 // podChanged tells those in whose replica a pod stands, or an address of it.
 func (s *State) podChanged(key syncer.Key, after *syncer.Pod, c *Cause, o *step) {
 	o.touch(s.stands[key], c)
-	if after != nil && s.shows(after) {
+	if after != nil {
 		s.expel(after, o)
 	}
 }
 
-// shows reports whether a live pod has an address for itself that a pod had which is asked for.
-func (s *State) shows(pod *syncer.Pod) bool {
-	return len(s.asking.at) > 0 && !pod.HostNetwork &&
-		slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return s.asking.at[ip.Addr] != nil })
-}
-
-// expel takes the addresses of a live pod from all pods that are asked for (T2). Their questions
-// stay open: they may be there with another one.
+// expel takes the addresses that a live pod has for itself from all pods that are asked for (T2).
+// Their questions stay open: they may be there with another one.
 func (s *State) expel(by *syncer.Pod, o *step) {
 	for i := range by.IPs {
 		addr := by.IPs[i].Addr
 		for _, key := range s.asking.at[addr] {
 			q := s.asking.of(Pods, key)
-			if q == nil || key == by.Key || !slices.Contains(q.addrs, addr) {
+			if by.HostNetwork || key == by.Key || q == nil || !slices.Contains(q.addrs, addr) {
 				continue
 			}
 			q.addrs = slices.DeleteFunc(q.addrs, func(lost netip.Addr) bool { return lost == addr })
@@ -63,16 +58,12 @@ func (s *State) expel(by *syncer.Pod, o *step) {
 
 // reuse looks among all pods for the addresses of those that are asked for.
 func (s *State) reuse(o *step) {
-	var by []*syncer.Pod // the table must not be changed while it is walked
-	for key := range s.tables.Pods("") {
-		if len(s.asking.at) == 0 {
-			return
-		}
-		if pod, _, _ := s.tables.Pod(key); s.asking.of(Pods, key) == nil && s.shows(pod) {
-			by = append(by, pod)
-		}
+	if len(s.asking.at) == 0 {
+		return
 	}
-	for _, pod := range by {
-		s.expel(pod, o)
+	for key := range maps.Collect(s.tables.Pods("")) {
+		if pod, _, known := s.tables.Pod(key); known && s.asking.of(Pods, key) == nil {
+			s.expel(pod, o)
+		}
 	}
 }

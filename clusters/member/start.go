@@ -33,8 +33,7 @@ func (s *State) standing(replica syncer.Key) bool {
 	if s.tables.HasService(replica) {
 		return !s.stream(Pods, replica.Namespace).stood || s.hand[replica] && s.handUnread(replica)
 	}
-	return s.news[replica] != nil || s.asking.of(Services, replica) != nil ||
-		!s.stream(Services, replica.Namespace).stood
+	return s.waits(replica) || s.asking.of(Services, replica) != nil || !s.stream(Services, replica.Namespace).stood
 }
 
 // stood holds what stands of the member against the lists that have come: what stands and is in
@@ -70,7 +69,7 @@ func (s *State) ask(st *Standing, o *step) {
 	if pods == nil {
 		return
 	}
-	if services.listed && !services.stood && !s.tables.HasService(st.Replica) && s.news[st.Replica] == nil {
+	if services.listed && !services.stood && !s.tables.HasService(st.Replica) && !s.waits(st.Replica) {
 		s.asking.begin(Services, st.Replica, "", o)
 	}
 	for i := range st.Endpoints {
@@ -98,47 +97,45 @@ func (s *State) askPod(e *syncer.Endpoint, o *step) {
 	}
 }
 
-// news is a Service as it was shown, while its pods are not level with it: a selector may choose
-// pods that nobody has seen (T5). It is to replace what the table has.
-type news struct {
-	store.Versioned[syncer.Service]
-	from Cause
-}
-
-// serviceWaits reports whether a Service is not to be taken in yet, and remembers it then.
-func (s *State) serviceWaits(v store.Versioned[syncer.Service], from Cause) bool {
+// setService takes a Service into its table, or has it wait while its pods are not level with it: a
+// selector may choose pods that nobody has seen (T5).
+func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
 	delete(s.news, v.Object.Key)
 	if s.stream(Pods, v.Object.Namespace).level(v.Revision, s.now) {
-		return false
+		return s.tables.SetService(v)
 	}
-	s.news[v.Object.Key] = &news{v, from}
-	return true
+	s.news[v.Object.Key] = v
+	return nil
 }
 
-// release takes in the Services that need not wait any more.
+// release takes in the Services that need not wait any more. Nobody is to take the time that they
+// waited for the time that a change takes.
 func (s *State) release(o *step) {
-	var due []*news
-	for key, n := range s.news {
+	var due []store.Versioned[syncer.Service]
+	for key, v := range s.news {
 		st := s.stream(Pods, key.Namespace)
-		if st.level(n.Revision, s.now) {
-			due = append(due, n)
+		if st.level(v.Revision, s.now) {
+			due = append(due, v)
 		} else if st.phase == Following {
 			o.wake = earlier(o.wake, st.resumed.Add(settling))
 		}
 	}
-	slices.SortFunc(due, func(a, b *news) int { return a.Object.Key.Compare(b.Object.Key) })
-	for _, n := range due {
-		s.services.take(n.Versioned, n.from, o)
+	slices.SortFunc(due, func(a, b store.Versioned[syncer.Service]) int { return a.Object.Key.Compare(b.Object.Key) })
+	for _, v := range due {
+		s.services.take(v, Cause{Event: "modified", Arrived: s.now}, o)
 	}
 }
+
+// waits reports whether a Service is known that is in no table yet.
+func (s *State) waits(service syncer.Key) bool { return s.news[service].Object.Name != "" }
 
 // listedServices takes in a list of Services. It is asked for what waited, and is not in it.
 func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
-	maps.DeleteFunc(s.news, func(key syncer.Key, _ *news) bool { return e.Scope.covers(key) })
-	s.services.listed(s.streams[e.Scope], e, o)
+	maps.DeleteFunc(s.news, func(key syncer.Key, _ store.Versioned[syncer.Service]) bool { return e.Scope.covers(key) })
+	s.services.listed(s.streams[e.Scope], e, false, o)
 	for _, key := range waited {
-		if !s.tables.HasService(key) && s.news[key] == nil {
+		if !s.tables.HasService(key) && !s.waits(key) {
 			s.asking.begin(Services, key, "", o)
 		}
 	}

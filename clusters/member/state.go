@@ -4,6 +4,7 @@
 package member
 
 import (
+	"net/netip"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -51,7 +52,7 @@ type State struct {
 	asking asking
 	// news are Services that wait for their pods, and hand those whose endpoints are written by
 	// hand; handDue: their streams are to be looked at.
-	news    map[syncer.Key]*news
+	news    map[syncer.Key]store.Versioned[syncer.Service]
 	hand    map[syncer.Key]bool
 	handDue bool
 	// stands are the replicas in which a pod stands, where that is not known from the tables.
@@ -79,9 +80,10 @@ func (s *State) begin(o *step, c Config) {
 	if namespaces == nil {
 		namespaces = []string{""}
 	}
-	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{}, asking: newAsking(s.asking.last),
-		news: map[syncer.Key]*news{}, hand: map[syncer.Key]bool{}, stands: map[syncer.Key][]syncer.Key{},
-		next: map[syncer.Key]time.Time{}}
+	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{},
+		asking: asking{last: s.asking.last, open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
+		news:   map[syncer.Key]store.Versioned[syncer.Service]{}, hand: map[syncer.Key]bool{},
+		stands: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
 	for _, namespace := range namespaces {
@@ -135,15 +137,14 @@ func (s *State) Step(now time.Time, e Event) Effects {
 func (s *State) turn(e Event, o *step) {
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
-		s.rematch(&e, o)
-		s.pods.listed(s.streams[e.Scope], &e, o)
+		s.pods.listed(s.streams[e.Scope], &e, s.rematch(&e, o), o)
 		s.reuse(o)
 	case Listed[syncer.Service]:
 		s.listedServices(&e, o)
 	case Listed[store.HandEndpoints]:
-		s.endpoints.listed(s.streams[e.Scope], &e, o)
+		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
 	case Listed[store.HandSlice]:
-		s.slices.listed(s.streams[e.Scope], &e, o)
+		s.slices.listed(s.streams[e.Scope], &e, false, o)
 	case Changed:
 		s.changed(e)
 	case WentBack: // the next list replaces all that is known (T4)
@@ -167,9 +168,8 @@ func (s *State) turn(e Event, o *step) {
 
 // answer takes in what came of a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
-	q := s.asking.to(a.Question)
-	switch {
-	case q == nil:
+	switch q := s.asking.of(a.Kind, a.Key); {
+	case !s.Open(a.Question):
 	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
 		q.again(o)
 	case a.Kind == SlicesOf:

@@ -24,11 +24,11 @@ type stream struct {
 	// was held against that (T5).
 	listed, stood bool
 	// reread is true if its store went back since it was listed; rules are those that its pods
-	// were matched with, rematched if the list that is being read is by others than before.
-	reread, rematched bool
-	rules             *Rules
-	at                uint64    // the revision that it has reached
-	resumed           time.Time // after a list, or an interruption
+	// were matched with.
+	reread  bool
+	rules   *Rules
+	at      uint64    // the revision that it has reached
+	resumed time.Time // after a list, or an interruption
 }
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.
@@ -41,7 +41,7 @@ func (st *stream) list(revision uint64, now time.Time) {
 	if st.phase != Following { // it is as old as its first page
 		st.resumed = now
 	}
-	st.phase, st.err, st.listed, st.reread, st.rematched = Following, nil, true, false, false
+	st.phase, st.err, st.listed, st.reread = Following, nil, true, false
 	st.at = max(st.at, revision)
 }
 
@@ -110,15 +110,17 @@ func (s *State) sight(o *step) {
 	}
 }
 
-// rematch has the rules be those that a list of pods was matched with (T7).
-func (s *State) rematch(e *Listed[syncer.Pod], o *step) {
+// rematch has the rules be those that a list of pods was matched with (T7), and reports whether
+// they are others than before.
+func (s *State) rematch(e *Listed[syncer.Pod], o *step) bool {
 	st := s.streams[e.Scope]
 	if st == nil || st.rules == e.Rules {
-		return
+		return false
 	}
-	st.rules, st.rematched = e.Rules, true
+	st.rules = e.Rules
 	s.tables.Configure(s.storeOptions())
 	s.compare(st, "Config", "configured", o)
+	return true
 }
 
 // regrade has everything of the member compared: its grade is another one. What is in no table
