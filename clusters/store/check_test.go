@@ -27,13 +27,11 @@ func (s *Store) check() error {
 	expectUsers(&c, "nodes", s.nodes, c.nodes)
 	expectUsers(&c, "templates", s.templates, c.templates)
 	expectUsers(&c, "specs", s.specs, c.specs)
-	for key, h := range s.hand.of {
-		for name, v := range h.slices {
-			c.expect(s.hand.owners[syncer.Key{Namespace: key.Namespace, Name: name}] == key && v.Object.ServiceKey() == key, "%s: slice %s is another's", key, name)
-		}
+	for key := range s.endpoints {
+		c.expect(s.ByHand(key), "%s: Endpoints that nobody needs", key)
 	}
-	for slice, owner := range s.hand.owners {
-		c.expect(s.hand.of[owner] != nil && s.hand.of[owner].slices[slice.Name] != nil, "%s: owner %s does not have it", slice, owner)
+	for key, v := range s.slices {
+		c.expect(s.ByHand(v.Object.ServiceKey()) && !v.Object.Derived && v.Object.Key == key, "%s: a slice that nobody needs", key)
 	}
 	return errors.Join(c.faults...)
 }
@@ -87,7 +85,6 @@ func (c *checker) services(ns *namespace) {
 	for name, svc := range ns.services {
 		c.expect(svc.ns == ns && svc.name == name, "%s: filed under %s/%s", svc.key(), ns.name, name)
 		c.specs[svc.spec.text]++
-		c.expect((c.store.hand.of[svc.key()] != nil) == (svc.replicated && !svc.computed()), "%s: hand-written is wrong", svc.key())
 		n := 0
 		for _, g := range ns.groups {
 			want := svc.indexed() && g.labels.Contains(svc.selector)

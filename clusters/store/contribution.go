@@ -38,9 +38,8 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 	if svc.computed() {
 		return syncer.Compute(v, pointers(svc.pods()), options)
 	}
-	h := s.hand.of[svc.key()]
-	written := h.written()
-	return syncer.HandWritten(v, written.Subsets, h.sorted(), written.SkipMirror, options)
+	written, list := s.written(svc.key())
+	return syncer.HandWritten(v, written.Subsets, list, written.SkipMirror, options)
 }
 
 // optionsOf are the settings for one Service at a moment.

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,126 +13,108 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// handTable has what is written by hand for the Services that need it: those that are
-// replicated and have no selector. Of others nothing is kept, so one that comes to need it
-// is to be read anew.
-type handTable struct {
-	of map[syncer.Key]*hand
-	// owners are the Services that slices were last seen to belong to: the label that
-	// says so can be changed.
-	owners map[syncer.Key]syncer.Key
-}
+// byHand are objects that people write for the Services that need it: those that are replicated
+// and have no selector. Of others nothing is kept, so one that comes to need it is to be read anew.
+type byHand[T any] map[syncer.Key]*Versioned[T]
 
-// hand is what is written for one Service.
-type hand struct {
-	endpoints *Versioned[HandEndpoints] // nil: there are none
-	slices    map[string]*Versioned[HandSlice]
-}
-
-func newHandTable() handTable {
-	return handTable{of: map[syncer.Key]*hand{}, owners: map[syncer.Key]syncer.Key{}}
-}
-
-// need notes whether a Service needs what is written by hand.
-func (t *handTable) need(svc *service) {
-	if !svc.replicated || svc.computed() {
-		t.forget(svc.key())
-	} else if t.of[svc.key()] == nil {
-		t.of[svc.key()] = &hand{slices: map[string]*Versioned[HandSlice]{}}
+// get returns an object that is held, and its revision.
+func (b byHand[T]) get(key syncer.Key) (object *T, revision uint64, ok bool) {
+	v := b[key]
+	if v == nil {
+		return nil, 0, false
 	}
+	return &v.Object, v.Revision, true
 }
 
-func (t *handTable) forget(service syncer.Key) {
-	if h := t.of[service]; h != nil {
-		delete(t.of, service)
-		for name := range h.slices {
-			delete(t.owners, syncer.Key{Namespace: service.Namespace, Name: name})
+// in are the keys and revisions of a namespace, or of all.
+func (b byHand[T]) in(namespace string) iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
+		for key, v := range b {
+			if (namespace == "" || namespace == key.Namespace) && !yield(key, v.Revision) {
+				return
+			}
 		}
 	}
 }
 
+// byHand reports whether endpoints of a Service are written by hand, and needed.
+func (svc *service) byHand() bool { return svc.replicated && !svc.computed() }
+
 // ByHand reports whether a Service is replicated and has no selector. Whether what is written for
 // it has been read is not known here: until it has, a Contribution lacks it.
-func (s *Store) ByHand(service syncer.Key) bool { return s.hand.of[service] != nil }
+func (s *Store) ByHand(service syncer.Key) bool {
+	svc := s.service(service)
+	return svc != nil && svc.byHand()
+}
 
 // SetEndpoints takes in Endpoints. Those of a Service that does not need them are nothing.
 func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {
-	return s.changeHand(v.Object.Key, func(h *hand) { h.endpoints = &v })
+	key := v.Object.Key
+	if !s.ByHand(key) {
+		return nil
+	}
+	former, _, held := s.endpoints.get(key)
+	s.endpoints[key] = &v
+	if held && former.SkipMirror == v.Object.SkipMirror && reflect.DeepEqual(former.Subsets, v.Object.Subsets) {
+		return nil
+	}
+	return []Dirty{{key, syncer.Removal}}
 }
 
 // RemoveEndpoints takes out Endpoints, if they are there.
 func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
-	return s.changeHand(key, func(h *hand) { h.endpoints = nil })
+	if s.endpoints[key] == nil {
+		return nil
+	}
+	delete(s.endpoints, key)
+	return []Dirty{{key, syncer.Removal}}
 }
 
 // SetSlice is SetEndpoints for a slice. One whose label names another Service than before
 // leaves the one it was in, and so does one that a controller has made.
-func (s *Store) SetSlice(v Versioned[HandSlice]) []Dirty {
-	slice, service := v.Object.Key, v.Object.ServiceKey()
-	var left []Dirty
-	if former, owned := s.hand.owners[slice]; owned && (former != service || v.Object.Derived) {
-		left = s.RemoveSlice(slice)
+func (s *Store) SetSlice(v Versioned[HandSlice]) (dirty []Dirty) {
+	key, service := v.Object.Key, v.Object.ServiceKey()
+	needed := s.ByHand(service) && !v.Object.Derived
+	former, _, held := s.slices.get(key)
+	if held && (!needed || former.Service != v.Object.Service) {
+		dirty, held = s.RemoveSlice(key), false
 	}
-	if v.Object.Derived || s.hand.of[service] == nil {
-		return left
+	if !needed {
+		return dirty
 	}
-	s.hand.owners[slice] = service
-	return append(left, s.changeHand(service, func(h *hand) { h.slices[slice.Name] = &v })...)
+	s.slices[key] = &v
+	if held && reflect.DeepEqual(former.Content, v.Object.Content) {
+		return dirty
+	}
+	return append(dirty, Dirty{service, syncer.Removal})
 }
 
 // RemoveSlice takes out a slice, if it is there.
 func (s *Store) RemoveSlice(key syncer.Key) []Dirty {
-	service, owned := s.hand.owners[key]
-	if !owned {
+	v := s.slices[key]
+	if v == nil {
 		return nil
 	}
-	delete(s.hand.owners, key)
-	return s.changeHand(service, func(h *hand) { delete(h.slices, key.Name) })
+	delete(s.slices, key)
+	return []Dirty{{v.Object.ServiceKey(), syncer.Removal}}
 }
 
-// slice returns a slice that is held, or nil.
-func (s *Store) slice(key syncer.Key) *Versioned[HandSlice] {
-	if h := s.hand.of[s.hand.owners[key]]; h != nil {
-		return h.slices[key.Name]
-	}
-	return nil
+// forget forgets what was written for a Service.
+func (s *Store) forget(service syncer.Key) {
+	delete(s.endpoints, service)
+	maps.DeleteFunc(s.slices, func(_ syncer.Key, v *Versioned[HandSlice]) bool { return v.Object.ServiceKey() == service })
 }
 
-// changeHand applies a change to what is written for a Service that needs it.
-func (s *Store) changeHand(key syncer.Key, change func(*hand)) []Dirty {
-	h := s.hand.of[key]
-	if h == nil {
-		return nil
+// written is what is written for a Service. There are few slices in all: they are looked through.
+func (s *Store) written(service syncer.Key) (e HandEndpoints, list []syncer.Slice) {
+	if v := s.endpoints[service]; v != nil {
+		e = v.Object
 	}
-	before := hand{endpoints: h.endpoints, slices: maps.Clone(h.slices)}
-	change(h)
-	if sameHand(&before, h) {
-		return nil
-	}
-	var d dirtyList
-	d.add(s.service(key), syncer.Removal)
-	return d.sorted()
-}
-
-// written are the hand-written Endpoints, if there are any.
-func (h *hand) written() (e HandEndpoints) {
-	if h.endpoints != nil {
-		return h.endpoints.Object
-	}
-	return e
-}
-
-// sorted are the contents of the slices by name.
-func (h *hand) sorted() []syncer.Slice {
-	list := make([]syncer.Slice, 0, len(h.slices))
-	for _, v := range h.slices {
-		list = append(list, v.Object.Content)
+	for _, v := range s.slices {
+		if v.Object.ServiceKey() == service {
+			list = append(list, v.Object.Content)
+		}
 	}
 	slices.SortFunc(list, func(a, b syncer.Slice) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-func sameHand(a, b *hand) bool {
-	x, y := a.written(), b.written()
-	return x.SkipMirror == y.SkipMirror && reflect.DeepEqual(x.Subsets, y.Subsets) && reflect.DeepEqual(a.sorted(), b.sorted())
+	return e, list
 }

@@ -41,12 +41,12 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	ns.pods[rec.name] = rec
 	ns.join(rec, p.Labels)
 	s.pods++
-	var d dirtyList
+	var dirty []Dirty
 	for _, svc := range rec.group.services.list {
 		svc.trigger.Note(rec.name, 0)
-		d.add(svc, syncer.PodEffect(nil, p, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
 	}
-	return d.sorted()
+	return dirty
 }
 
 // changePod makes p, which differs from old, the version that is held.
@@ -57,25 +57,25 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 		ns.leave(rec)
 		ns.join(rec, p.Labels)
 	}
-	var d dirtyList
+	var dirty []Dirty
 	for _, svc := range before.services.list {
 		now := p
 		if rec.group != before && !p.Labels.Contains(svc.selector) {
 			now = nil
 		}
 		svc.trigger.Note(rec.name, old.ReadySince)
-		d.add(svc, syncer.PodEffect(old, now, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(old, now, svc.theirs()))
 	}
 	if rec.group != before {
 		for _, svc := range rec.group.services.list {
 			if !old.Labels.Contains(svc.selector) {
 				svc.trigger.Note(rec.name, 0)
-				d.add(svc, syncer.PodEffect(nil, p, svc.theirs()))
+				dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
 			}
 		}
 		ns.sweepGroup(before)
 	}
-	return d.sorted()
+	return dirty
 }
 
 // RemovePod takes out a pod, if it is there.
@@ -89,14 +89,22 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	delete(ns.pods, rec.name)
 	s.release(rec)
 	s.pods--
-	var d dirtyList
+	var dirty []Dirty
 	for _, svc := range group.services.list {
 		svc.trigger.Note(rec.name, int64(rec.since))
-		d.add(svc, syncer.PodEffect(old, nil, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(old, nil, svc.theirs()))
 	}
 	ns.sweepGroup(group)
 	s.sweep(ns)
-	return d.sorted()
+	return dirty
+}
+
+// affected adds a Service that selects a pod to those on which a change has an effect.
+func affected(list []Dirty, svc *service, effect syncer.Effect) []Dirty {
+	if effect == syncer.None {
+		return list
+	}
+	return append(list, Dirty{svc.key(), effect})
 }
 
 // fill makes a record say what a pod does, its labels aside.

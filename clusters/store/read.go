@@ -31,20 +31,12 @@ func (s *Store) Service(key syncer.Key) (v *syncer.Service, revision uint64, ok 
 
 // Endpoints is Pod for hand-written Endpoints; read-only.
 func (s *Store) Endpoints(key syncer.Key) (e *HandEndpoints, revision uint64, ok bool) {
-	h := s.hand.of[key]
-	if h == nil || h.endpoints == nil {
-		return nil, 0, false
-	}
-	return &h.endpoints.Object, h.endpoints.Revision, true
+	return s.endpoints.get(key)
 }
 
 // Slice is Pod for a hand-written slice; read-only.
 func (s *Store) Slice(key syncer.Key) (slice *HandSlice, revision uint64, ok bool) {
-	v := s.slice(key)
-	if v == nil {
-		return nil, 0, false
-	}
-	return &v.Object, v.Revision, true
+	return s.slices.get(key)
 }
 
 // HasService reports whether a Service is held.
@@ -79,26 +71,10 @@ func (s *Store) Services(in string) iter.Seq2[syncer.Key, uint64] {
 }
 
 // EndpointsKeys are the hand-written Endpoints of a namespace, or of all.
-func (s *Store) EndpointsKeys(in string) iter.Seq2[syncer.Key, uint64] {
-	return func(yield func(syncer.Key, uint64) bool) {
-		for key, h := range s.hand.of {
-			if h.endpoints != nil && (in == "" || in == key.Namespace) && !yield(key, h.endpoints.Revision) {
-				return
-			}
-		}
-	}
-}
+func (s *Store) EndpointsKeys(in string) iter.Seq2[syncer.Key, uint64] { return s.endpoints.in(in) }
 
 // SliceKeys are the hand-written slices of a namespace, or of all.
-func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] {
-	return func(yield func(syncer.Key, uint64) bool) {
-		for key := range s.hand.owners {
-			if (in == "" || in == key.Namespace) && !yield(key, s.slice(key).Revision) {
-				return
-			}
-		}
-	}
-}
+func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] { return s.slices.in(in) }
 
 // Replicas are the replicas that the member gives something to, in no order.
 func (s *Store) Replicas() iter.Seq[syncer.Key] {

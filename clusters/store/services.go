@@ -121,9 +121,10 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 	svc := &service{shape: s.shapeOf(&v.Object), ns: ns, revision: v.Revision}
 	ns.services[svc.name] = svc
 	s.place(svc)
-	var d dirtyList
-	d.add(svc, syncer.Addition)
-	return d.sorted()
+	if !svc.replicated {
+		return nil
+	}
+	return []Dirty{{svc.key(), syncer.Addition}}
 }
 
 // changeService makes v the version that is held.
@@ -145,13 +146,14 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	if old.selector != svc.selector { // those that it did not select before are new
 		svc.notePods(func(*record) int64 { return 0 })
 	}
+	if !was && !svc.replicated {
+		return nil
+	}
 	effect := syncer.Removal
-	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
+	if !was || svc.replicated && old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
 		effect = syncer.Addition
 	}
-	var d dirtyList
-	d.addMoved(svc, was, effect)
-	return d.sorted()
+	return []Dirty{{svc.key(), effect}}
 }
 
 // notePods notes all pods that the Service selects, each as it was before.
@@ -169,14 +171,16 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	if svc == nil {
 		return nil
 	}
-	var d dirtyList
-	d.add(svc, syncer.Removal)
+	was := svc.replicated
 	svc.displace()
-	s.hand.forget(key)
+	s.forget(key)
 	s.specs.release(svc.spec)
 	delete(svc.ns.services, key.Name)
 	s.sweep(svc.ns)
-	return d.sorted()
+	if !was {
+		return nil
+	}
+	return []Dirty{{key, syncer.Removal}}
 }
 
 // place asks whether a Service is replicated, and enters it where that makes it belong.
@@ -193,7 +197,9 @@ func (s *Store) place(svc *service) {
 	if svc.indexed() {
 		svc.ns.index(svc)
 	}
-	s.hand.need(svc)
+	if !svc.byHand() {
+		s.forget(svc.key())
+	}
 }
 
 // displace is the reverse of place, but for what is written by hand: that is forgotten when

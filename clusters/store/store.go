@@ -30,7 +30,8 @@ type Store struct {
 	options    Options
 	namespaces map[string]*namespace
 	pods       int
-	hand       handTable
+	endpoints  byHand[HandEndpoints]
+	slices     byHand[HandSlice]
 	nodes      shared[string]
 	// templates and specs are what pods of one template, and Services of one shape, share.
 	templates shared[template]
@@ -42,7 +43,8 @@ func New(options Options) *Store {
 	return &Store{
 		options:    options,
 		namespaces: map[string]*namespace{},
-		hand:       newHandTable(),
+		endpoints:  byHand[HandEndpoints]{},
+		slices:     byHand[HandSlice]{},
 		nodes:      shared[string]{},
 		templates:  shared[template]{},
 		specs:      shared[spec]{},
