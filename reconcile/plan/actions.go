@@ -209,9 +209,7 @@ func (c *comparison) slice(s *Slice, w *wish) {
 		why = "not needed any more"
 	case !sameEndpoints(s.Endpoints, w.slice.Endpoints):
 		why = differs
-	case !sameNumbers(s.Ports, w.slice.Ports):
-		why = "somebody has changed its ports"
-	case s.Malformed:
+	case s.Malformed || !sameNumbers(s.Ports, w.slice.Ports):
 		why = "has what Tributary does not write"
 	case !w.stands(&s.Meta):
 		why = dressed

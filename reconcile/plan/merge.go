@@ -98,9 +98,9 @@ func (m *merger) report(d *Desired) {
 	}
 }
 
-// endpoints renders the shares as one Endpoints object. What one member has written by hand, and
-// perhaps what stands of one that is not listed, has no limit; source is the one whose labels they
-// have.
+// endpoints renders the shares as one Endpoints object. What one member has written by hand is
+// taken as it is written, and has no limit, nor has what stands of one that is not listed if it may
+// be that. source is the one whose labels they have.
 func (m *merger) endpoints(source *syncer.Service) *wish {
 	content, e := &EndpointsSpec{}, m.now.Endpoints
 	w := &wish{absent: !m.settings.WriteEndpoints, trigger: m.trigger(), endpoints: content}
@@ -116,8 +116,14 @@ func (m *merger) endpoints(source *syncer.Service) *wish {
 		}
 	}
 	content.Subsets = syncer.Subsets(w.published, "")
-	unlimited := len(feeding) == 1 && (feeding[0].Given.HandWritten ||
-		!feeding[0].Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "")
+	unlimited := false
+	if len(feeding) == 1 {
+		one := feeding[0]
+		unlimited = one.Given.HandWritten || !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == ""
+		if one.Given.HandWritten && sameSubsets(one.Given.Subsets, content.Subsets) {
+			content.Subsets = one.Given.Subsets // in the order of who wrote them
+		}
+	}
 	if !unlimited {
 		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	}

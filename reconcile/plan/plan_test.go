@@ -74,7 +74,7 @@ func TestCopiedLabelsAndAnnotations(t *testing.T) {
 	}
 }
 
-// byHand is a share of endpoints that somebody wrote, in an order of his own.
+// byHand is a share of endpoints that somebody wrote, in an order of his own and one twice.
 func byHand() Share {
 	svc := source("a", 1, "http:80>8080")
 	svc.Selector = nil
@@ -87,11 +87,11 @@ func byHand() Share {
 	return Share{Member: "a", Listed: true, Given: syncer.HandWritten(svc, subsets, nil, false, syncer.Options{})}
 }
 
-func TestHandWritten(t *testing.T) {
+func TestHandWrittenIsTakenVerbatim(t *testing.T) {
 	w, share, s := newWorld(t), byHand(), settings()
 	s.Capacity = 2 // which is not for what is written by hand
 	w.settle([]Share{share}, s)
-	if got := w.now.Endpoints.Subsets; !sameSubsets(got, share.Given.Subsets) {
+	if got := w.now.Endpoints.Subsets; !reflect.DeepEqual(got, share.Given.Subsets) {
 		t.Errorf("Endpoints are %v", got)
 	}
 	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a"}}, s), nil); len(actions) > 0 {

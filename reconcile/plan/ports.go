@@ -105,17 +105,12 @@ func (u *union) assign(s *member, p syncer.ServicePort) {
 	case u.left && s.has(p.Name):
 		return
 	}
-	s.change(p.Name, portChange{})
-	why := ""
-	switch o = u.find(func(o *unitedPort) bool { return o.Name == p.Name }); {
-	case o != nil:
-		why = fmt.Sprintf("port %s is %s in %s and %s in %s, which is older and wins", quoted(p.Name), number(p), s.Member, number(o.ServicePort), o.owner.Member)
-	case p.Name == "":
-		why = fmt.Sprintf("the port %s of %s has no name and fits none of the ports of %s", number(p), s.Member, first.owner.Member)
-	default:
-		why = fmt.Sprintf("port %s of %s cannot stand beside the port of %s, which has no name", quoted(p.Name), s.Member, first.owner.Member)
+	if o = u.find(func(o *unitedPort) bool { return o.Name == p.Name }); o == nil {
+		o = first
 	}
-	u.conflict(s, why+": its endpoints lose this port; make the Services agree")
+	s.change(p.Name, portChange{})
+	u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
+		portText(p), s.Member, portText(o.ServicePort), o.owner.Member))
 }
 
 func (u *union) conflict(s *member, message string) {
@@ -220,13 +215,12 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 
 func validNumber(n int32) bool { return n >= 1 && n <= 65535 }
 
-func number(p syncer.ServicePort) string { return fmt.Sprintf("%d/%s", p.Port, p.Protocol) }
-
-func quoted(name string) string {
-	if name == "" {
-		return "without a name"
+// portText renders a port for people.
+func portText(p syncer.ServicePort) string {
+	if p.Name == "" {
+		return fmt.Sprintf("%d/%s without a name", p.Port, p.Protocol)
 	}
-	return fmt.Sprintf("%q", name)
+	return fmt.Sprintf("%q (%d/%s)", p.Name, p.Port, p.Protocol)
 }
 
 // opaqueTarget is the targetPort of a port whose name cannot be one (it is too
