@@ -105,10 +105,14 @@ func (m *merger) endpoints(source *syncer.Service) *wish {
 	content, e := &EndpointsSpec{}, m.now.Endpoints
 	w := &wish{absent: !m.settings.WriteEndpoints, trigger: m.trigger(), endpoints: content}
 	var feeding []*member
+	all := 0
 	for _, one := range m.members {
 		if len(one.endpoints) > 0 {
-			feeding = append(feeding, one)
+			feeding, all = append(feeding, one), all+len(one.endpoints)
 		}
+	}
+	w.published = make([]syncer.Endpoint, 0, all)
+	for _, one := range feeding {
 		for _, e := range one.published {
 			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) && (one.family == "" || one.family == familyOf(e.Addr)) {
 				w.published = append(w.published, e)
