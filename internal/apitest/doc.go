@@ -3,8 +3,8 @@
 
 // Package apitest is a small Kubernetes API server in memory, for tests of the
 // ingress side and of commands: what Tributary reads and writes, over HTTP and JSON, with what client-go's fakes lack and the writer depends on:
-// resource versions, compare-and-swap, UID preconditions, watches that resume,
-// expire and lag, and the refusals (409, 422, 403 in a terminating namespace)
+// resource versions, compare-and-swap, UID preconditions, watches that resume
+// and lag, and the refusals (409, 422, 403 in a terminating namespace)
 // of a real server.
 //
 // A newcomer starts at New. Faults are injected with Server.Intercept; what a

@@ -4,7 +4,6 @@
 package apitest
 
 import (
-	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +19,9 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 		k := kindOfObject(obj)
 		if k.namespaced {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: obj.GetNamespace()}}
-			_, _ = s.store.create(kinds[0], name{Name: ns.Name}, ns, false) // it may stand already
+			_, _ = s.store.create(kinds[0], name{Name: ns.Name}, ns) // it may stand already
 		}
-		if _, err := s.store.create(k, nameOf(obj), obj, false); err != nil {
+		if _, err := s.store.create(k, nameOf(obj), obj); err != nil {
 			t.Fatalf("create %s %s: %v", k.Kind, nameOf(obj), err)
 		}
 	}
@@ -104,36 +103,3 @@ func (s *Server) Changed() <-chan struct{} {
 }
 
 func nameOf(obj Object) name { return name{Namespace: obj.GetNamespace(), Name: obj.GetName()} }
-
-// Snapshot is the content of a server at one moment.
-type Snapshot struct {
-	rv      uint64
-	objects map[*kind]map[name]Object
-}
-
-// Snapshot copies the content for a later Restore.
-func (s *Server) Snapshot() *Snapshot {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	snap := &Snapshot{rv: s.store.rv, objects: map[*kind]map[name]Object{}}
-	for k, t := range s.store.tables {
-		snap.objects[k] = maps.Clone(t.objects)
-	}
-	return snap
-}
-
-// Restore puts an earlier content back as a restored etcd does: the revision
-// goes back too, and open watches end. With quiet they stay open and say
-// nothing, as they do when only etcd is exchanged below a running API server.
-func (s *Server) Restore(snap *Snapshot, quiet bool) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	s.store.rv = snap.rv
-	for k, t := range s.store.tables {
-		t.objects, t.history = maps.Clone(snap.objects[k]), nil
-	}
-	if !quiet {
-		s.store.dropped++
-	}
-	s.store.lockedAnnounce()
-}

@@ -93,9 +93,6 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, req Request) {
 		review.Status.Allowed = s.allowed(Request{Verb: a.Verb, Resource: a.Resource, Namespace: a.Namespace, Name: a.Name, UserAgent: req.UserAgent})
 		respond(w, &review, http.StatusCreated)
 		return
-	case "groups":
-		respond(w, &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}}, http.StatusOK)
-		return
 	}
 	respond(w, &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"}, http.StatusOK)
 }
@@ -117,8 +114,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 	switch {
 	case fault.Status == http.StatusTooManyRequests:
 		status.Reason = metav1.StatusReasonTooManyRequests
-	case fault.Status == http.StatusBadRequest && req.DryRun: // by a webhook that is not asked then
-		status.Reason, status.Message = metav1.StatusReasonBadRequest, `admission webhook "w" does not support dry run`
 	case fault.Status == http.StatusForbidden: // by an authorizer; admission is Refuse
 		status.Message = fmt.Sprintf("%s %q is forbidden: User %q cannot %s resource %q", req.Resource, req.Name, req.UserAgent, req.Verb, req.Resource)
 	}
@@ -126,9 +121,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 }
 
 func (s *Server) record(req Request, code int) {
-	if req.DryRun {
-		return
-	}
 	switch req.Verb {
 	case "create", "update", "patch", "delete":
 		s.mu.Lock()
@@ -151,15 +143,12 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	switch {
 	case len(parts) > 2 && parts[0] == "api" && parts[1] == "v1":
 		parts = parts[2:]
-	case len(parts) > 2 && parts[0] == "apis" && parts[2] == "v1":
+	case len(parts) > 3 && parts[0] == "apis" && parts[2] == "v1":
 		group, parts = parts[1], parts[3:]
 	default:
 		return req, nil, false
 	}
 	req.UserAgent = r.UserAgent()
-	if len(parts) == 0 { // what the group has
-		return Request{Verb: "get", Resource: "groups", UserAgent: r.UserAgent()}, nil, group == "discovery.k8s.io" && !s.noSlices.Load()
-	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		req.Namespace, parts = parts[1], parts[2:]
 	}
@@ -168,10 +157,10 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 		req.Name = parts[1]
 	}
 	k = kindOf(req.Resource)
-	if k == nil || k.Group != group || s.noSlices.Load() && group == "discovery.k8s.io" {
+	if k == nil || k.Group != group {
 		return req, nil, false
 	}
-	req.Verb, req.DryRun = verb(r, req.Name), r.URL.Query().Has("dryRun")
+	req.Verb = verb(r, req.Name)
 	return req, k, true
 }
 
@@ -196,7 +185,7 @@ func verb(r *http.Request, name string) string {
 }
 
 func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answer any, code int) {
-	n, dry := name{Namespace: req.Namespace, Name: req.Name}, r.URL.Query().Has("dryRun")
+	n := name{Namespace: req.Namespace, Name: req.Name}
 	switch req.Verb {
 	case "get":
 		return result(s.store.get(k, n))(http.StatusOK)
@@ -207,11 +196,7 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		if err := decode(body, &options); err != nil {
 			return failure(err)
 		}
-		if dry {
-			if _, err := s.store.get(k, n); err != nil {
-				return failure(err)
-			}
-		} else if err := s.store.delete(k, n, options.Preconditions); err != nil {
+		if err := s.store.delete(k, n, options.Preconditions); err != nil {
 			return failure(err)
 		}
 		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
@@ -232,17 +217,14 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		obj.SetNamespace(n.Namespace)
 	}
 	if req.Verb == "create" {
-		return result(s.store.create(k, n, obj, req.DryRun))(http.StatusCreated)
+		return result(s.store.create(k, n, obj))(http.StatusCreated)
 	}
-	return result(s.store.update(k, n, obj, req.DryRun))(http.StatusOK)
+	return result(s.store.update(k, n, obj))(http.StatusOK)
 }
 
 func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {
 	items, rv := s.store.list(k, namespace)
 	items = slices.DeleteFunc(items, func(o Object) bool { return !selects(r)(o) })
-	if err := tooLarge(r, rv); err != nil {
-		return failure(err)
-	}
 	return map[string]any{
 		"kind": k.Kind + "List", "apiVersion": k.GroupVersion().String(),
 		"metadata": metav1.ListMeta{ResourceVersion: strconv.FormatUint(rv, 10)}, "items": items,
@@ -257,17 +239,6 @@ func selects(r *http.Request) func(Object) bool {
 	return func(o Object) bool {
 		return (byLabels == nil || byLabels.Matches(labels.Set(o.GetLabels()))) && (!named || o.GetName() == only)
 	}
-}
-
-// tooLarge answers a read from a revision that the server has not reached.
-func tooLarge(r *http.Request, rv uint64) error {
-	asked, err := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
-	if err != nil || asked <= rv {
-		return nil
-	}
-	e := apierrors.NewTimeoutError("Too large resource version", 1)
-	e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-	return e
 }
 
 func result(obj Object, err error) func(code int) (any, int) {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -28,16 +27,13 @@ type Server struct {
 	intercept func(Request) *Fault
 	writes    []Write
 	allow     func(Request) bool
-
-	noSlices, noStreams atomic.Bool
 }
 
 // Request is one call as a fault decides about it.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch or delete, or ask (which changes
-	// nothing); DryRun: nothing changes.
-	Verb   string
-	DryRun bool
+	// nothing).
+	Verb string
 	// Resource is "version" for a question about the server's version,
 	// "selfsubjectaccessreviews" for one about the client's rights.
 	Resource  string
@@ -140,13 +136,6 @@ func (s *Server) Intercept(f func(Request) *Fault) {
 	defer s.mu.Unlock()
 	s.intercept = f
 }
-
-// WithoutSlices makes the server answer like one that has no discovery.k8s.io/v1.
-func (s *Server) WithoutSlices() { s.noSlices.Store(true) }
-
-// WithoutStreamedLists makes the server refuse sendInitialEvents, as servers
-// before 1.34 do by default.
-func (s *Server) WithoutStreamedLists() { s.noStreams.Store(true) }
 
 // Allow sets the function that decides what clients may do; nil: all. It is asked before
 // Intercept, and answers questions about rights; the user agent of these is that of the asker.

@@ -33,8 +33,6 @@ type event struct {
 type table struct {
 	objects map[name]Object // immutable values
 	history []event
-	// expired is the highest revision that watches can no longer start from.
-	expired uint64
 	// frozen holds back watch events while set.
 	frozen bool
 }
@@ -46,10 +44,6 @@ type store struct {
 	uids    int
 	tables  map[*kind]*table
 	changed chan struct{} // closed and replaced at every change
-	// dropped counts DropWatches, so that open streams notice.
-	dropped int
-	// opened counts the watches; those up to lost bring nothing any more.
-	opened, lost int
 	// refuse, unless nil, is an admission that follows validation.
 	refuse func(Object) (field.ErrorList, error)
 }
@@ -116,14 +110,13 @@ func (s *store) list(k *kind, namespace string) (items []Object, rv uint64) {
 
 func compareNames(a, b name) int { return strings.Compare(a.String(), b.String()) }
 
-// create stores an object, or with dry only says what would come of it.
-func (s *store) create(k *kind, n name, obj Object, dry bool) (Object, error) {
+func (s *store) create(k *kind, n name, obj Object) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lockedCreate(k, n, obj, dry)
+	return s.lockedCreate(k, n, obj)
 }
 
-func (s *store) lockedCreate(k *kind, n name, obj Object, dry bool) (Object, error) {
+func (s *store) lockedCreate(k *kind, n name, obj Object) (Object, error) {
 	if err := s.lockedNamespaceReady(k, n); err != nil {
 		return nil, err
 	}
@@ -131,8 +124,8 @@ func (s *store) lockedCreate(k *kind, n name, obj Object, dry bool) (Object, err
 		return nil, apierrors.NewAlreadyExists(resource(k), n.Name)
 	}
 	obj = prepare(k, obj)
-	if err := s.lockedAdmit(k, obj, nil); err != nil || dry {
-		return obj, err
+	if err := s.lockedAdmit(k, obj, nil); err != nil {
+		return nil, err
 	}
 	s.uids++
 	obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
@@ -169,7 +162,7 @@ func (s *store) lockedAdmit(k *kind, obj, old Object) error {
 	return invalid(k, obj, errs)
 }
 
-func (s *store) update(k *kind, n name, obj Object, dry bool) (Object, error) {
+func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tables[k].objects[n]
@@ -180,7 +173,7 @@ func (s *store) update(k *kind, n name, obj Object, dry bool) (Object, error) {
 		case obj.GetUID() != "":
 			return nil, conflict(k, n, "the UID names no standing object")
 		}
-		return s.lockedCreate(k, n, obj, dry)
+		return s.lockedCreate(k, n, obj)
 	}
 	if err := precondition(k, n, old, obj.GetUID(), obj.GetResourceVersion()); err != nil {
 		return nil, err
@@ -194,7 +187,7 @@ func (s *store) update(k *kind, n name, obj Object, dry bool) (Object, error) {
 	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	obj.SetResourceVersion(old.GetResourceVersion())
 	manage(obj, old)
-	if equal(old, obj) || dry {
+	if equal(old, obj) {
 		return old, nil // the real server stores no no-op either
 	}
 	if old.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
