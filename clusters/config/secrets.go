@@ -46,9 +46,8 @@ func (s Secret) member(c *Config) (Cluster, error) {
 		faults, _ = strict(text, &ClusterSettings{})
 	}
 	if len(faults) == 0 {
-		out, v := c.member(text), validator{}
-		v.settings(nil, &out.ClusterSettings)
-		if out.Name, faults = s.Name, v.faults; len(faults) == 0 {
+		out := c.member(text)
+		if out.Name, faults = s.Name, out.faults(); len(faults) == 0 {
 			return out, nil
 		}
 	}
@@ -61,10 +60,16 @@ func (s Secret) member(c *Config) (Cluster, error) {
 // names meet. One whose settings are refused goes on with those that it had before. If it
 // had none it is a member that is not followed: what stands of it stays.
 func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
-	of := len(l.Config.Clusters)
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
 		named := func(m Cluster) bool { return m.Name == s.Name }
-		if wrong := s.misnamed(slices.ContainsFunc(l.Config.Clusters[:of], named)); wrong != nil {
+		at := field.NewPath("metadata", "name")
+		if _, taken := l.Members[s.Name]; taken {
+			wrong := detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
+			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
+			continue
+		}
+		if len(validation.IsDNS1123Label(s.Name)) > 0 {
+			wrong := field.Invalid(at, s.Name, "is the member's name and not a DNS label; rename it")
 			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
 			continue
 		}
@@ -82,16 +87,4 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 		l.Members[s.Name] = way
 		l.Config.Clusters = append(l.Config.Clusters, member)
 	}
-}
-
-// misnamed says why a Secret cannot be a member by its name.
-func (s Secret) misnamed(taken bool) *field.Error {
-	at := field.NewPath("metadata", "name")
-	switch {
-	case taken:
-		return detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
-	case len(validation.IsDNS1123Label(s.Name)) > 0:
-		return field.Invalid(at, s.Name, "is the member's name and not a DNS label; rename it")
-	}
-	return nil
 }

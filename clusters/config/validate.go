@@ -101,35 +101,46 @@ func (v *validator) listen(at *field.Path, address string) {
 	}
 }
 
-// members checks what they share, and if nothing is wrong with that, each of them.
+// members checks what they share and each of them. What is wrong with the former is not
+// told again of each that inherits it.
 func (v *validator) members(c *Config) {
-	shared, at := field.NewPath("clusterDefaults"), field.NewPath("clusters")
-	before := len(v.faults)
-	v.settings(shared, &c.ClusterDefaults)
-	sound := len(v.faults) == before
+	at, shared := field.NewPath("clusters"), c.ClusterDefaults.faults()
+	v.under(field.NewPath("clusterDefaults"), shared)
 	v.names(at, len(c.Clusters), func(i int) string { return c.Clusters[i].Name })
 	for i := range c.Clusters {
 		if c.Clusters[i].Kubeconfig == "" {
 			v.add(field.Required(at.Index(i).Child("kubeconfig"), "name a kubeconfig file; a relative path starts at this file's directory"))
 		}
-		if sound {
-			v.settings(at.Index(i), &c.Clusters[i].ClusterSettings)
+		inherited := func(own *field.Error) bool {
+			return slices.ContainsFunc(shared, func(f *field.Error) bool { return f.Error() == own.Error() })
 		}
+		v.under(at.Index(i), slices.DeleteFunc(c.Clusters[i].faults(), inherited))
 	}
 }
 
-// settings checks what members may share.
-func (v *validator) settings(at *field.Path, c *ClusterSettings) {
-	v.globs(at.Child("namespaces", "include"), c.Namespaces.Include, true)
-	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
-	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
-	for i, text := range c.AllowedCIDRs {
-		v.faults = append(v.faults, validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
+// under adds faults of what lies under a field.
+func (v *validator) under(at *field.Path, faults field.ErrorList) {
+	for _, f := range faults {
+		moved := *f
+		moved.Field = at.String() + "." + f.Field
+		v.add(&moved)
 	}
-	const years = 1 << 62
-	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes, years)
-	v.duration(at.Child("stableFor"), c.StableFor, years)
-	v.duration(at.Child("staleAfter"), c.StaleAfter, years)
+}
+
+// faults are what is wrong with settings, by their fields alone.
+func (c *ClusterSettings) faults() field.ErrorList {
+	var v validator
+	v.globs(field.NewPath("namespaces", "include"), c.Namespaces.Include, true)
+	v.globs(field.NewPath("namespaces", "exclude"), c.Namespaces.Exclude, false)
+	v.selector(field.NewPath("serviceSelector"), c.ServiceSelector)
+	for i, text := range c.AllowedCIDRs {
+		v.faults = append(v.faults, validation.IsValidCIDR(field.NewPath("allowedCIDRs").Index(i), text)...)
+	}
+	const unbounded = 1 << 62
+	v.duration(field.NewPath("holdSilentNodes"), c.HoldSilentNodes, unbounded)
+	v.duration(field.NewPath("stableFor"), c.StableFor, unbounded)
+	v.duration(field.NewPath("staleAfter"), c.StaleAfter, unbounded)
+	return v.faults
 }
 
 func (v *validator) selector(at *field.Path, text string) {

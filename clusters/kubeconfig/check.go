@@ -6,13 +6,14 @@ package kubeconfig
 import (
 	"bytes"
 	"crypto/tls"
-	"encoding/json"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,24 +51,14 @@ func (c *chosen) refuse() (faults field.ErrorList) {
 	c.Cluster.Extensions = nil
 	var cluster apiv1.Cluster
 	var user apiv1.AuthInfo
-	err := apiv1.Convert_api_Cluster_To_v1_Cluster(c.Cluster, &cluster, nil)
-	if err == nil {
-		err = apiv1.Convert_api_AuthInfo_To_v1_AuthInfo(c.User, &user, nil)
-	}
-	if err != nil {
-		return field.ErrorList{Whole("cannot be read")}
-	}
+	err := errors.Join(apiv1.Convert_api_Cluster_To_v1_Cluster(c.Cluster, &cluster, nil), apiv1.Convert_api_AuthInfo_To_v1_AuthInfo(c.User, &user, nil))
 	for _, part := range []struct {
 		at      *field.Path
 		of      any
 		allowed []string
-	}{{c.clusterAt, cluster, allowedOfCluster}, {c.userAt, user, allowedOfUser}} {
-		text, err := json.Marshal(part.of)
-		used := map[string]json.RawMessage{}
-		if err == nil {
-			err = json.Unmarshal(text, &used)
-		}
-		if err != nil {
+	}{{c.clusterAt, &cluster, allowedOfCluster}, {c.userAt, &user, allowedOfUser}} {
+		used, wrong := runtime.DefaultUnstructuredConverter.ToUnstructured(part.of)
+		if err != nil || wrong != nil { // which plain structs never are
 			return field.ErrorList{secret(part.at, "cannot be read")}
 		}
 		for _, name := range slices.Sorted(maps.Keys(used)) {

@@ -5,11 +5,13 @@ package kubeconfig
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -71,6 +73,41 @@ func TestParseAccountToken(t *testing.T) {
 	for _, other := range []string{"", "password", "a.b.c", token("{}"), token(strings.Replace(claims, `"exp":4000,`, "", 1)), token(strings.Replace(claims, "reader", "", 1))} {
 		if got, ok := ParseAccountToken(other); ok {
 			t.Errorf("%s: %+v", other, got)
+		}
+	}
+}
+
+// jwt is a token that ends then; its signature is nobody's.
+func jwt(end int64) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, end)) + ".c2ln"
+}
+
+func TestExpires(t *testing.T) {
+	_, certificate, _ := certificates(t)
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, test := range map[string]struct {
+		access rest.Config
+		want   int64 // 0: it does not say
+	}{
+		"nothing":             {rest.Config{}, 0},
+		"an opaque token":     {rest.Config{BearerToken: "hunter2"}, 0},
+		"a token":             {rest.Config{BearerToken: jwt(1000)}, 1000},
+		"a token without end": {rest.Config{BearerToken: "e30.e30.c2ln"}, 0},
+		"a token of garbage":  {rest.Config{BearerToken: "a.!.b"}, 0},
+		"an absurd end":       {rest.Config{BearerToken: jwt(1 << 62)}, 0},
+		"a token's file":      {rest.Config{BearerToken: jwt(1), BearerTokenFile: file(jwt(1000) + "\n")}, 1000},
+		"a certificate":       {rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: certificate}}, 1 << 32},
+		"the first of both":   {rest.Config{BearerToken: jwt(1 << 33), TLSClientConfig: rest.TLSClientConfig{CertData: certificate}}, 1 << 32},
+	} {
+		got := Expires(&test.access)
+		if test.want == 0 && !got.IsZero() || test.want != 0 && got.Unix() != test.want {
+			t.Errorf("%s: %v; want %d", name, got, test.want)
 		}
 	}
 }

@@ -96,12 +96,6 @@ func NewInMemory(t testing.TB) *Server {
 	return s
 }
 
-// Lead sets what becomes of connections to a server in memory. Those that stand are cut.
-func (s *Server) Lead(w memnet.Way) {
-	s.memory.Lead(w)
-	s.memory.Cut()
-}
-
 // Close ends the server and every open watch. A second call does nothing.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
