@@ -57,11 +57,6 @@ func (m *Member) open(ctx context.Context, pin *kube.Pin) (*kube.Session, error)
 	if uid := session.Identity(); uid != "" && m.options.Learned != nil {
 		m.options.Learned(m.name, uid)
 	}
-	if version, err := session.Version(m.ctx); err == nil {
-		m.mu.Lock()
-		m.health.version = version.Git
-		m.mu.Unlock()
-	}
 	return session, nil
 }
 

@@ -109,11 +109,11 @@ func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 			answer.Outcome, answer.Object = member.There, member.SliceList{Items: slicesOf(reader, list), Revision: revision}
 		}
 	default:
-		var said kube.Answer
-		if said, err = session.Ask(ctx, resourceOf(q.Kind), q.Key); err == nil {
+		var object runtime.Object
+		if object, err = session.Ask(ctx, resourceOf(q.Kind), q.Key); err == nil {
 			answer.Outcome = member.NotThere
-			if said.State == kube.There {
-				answer.Outcome, answer.Object = member.There, valueOf(reader, said.Object)
+			if object != nil {
+				answer.Outcome, answer.Object = member.There, valueOf(reader, object)
 			}
 		}
 	}

@@ -39,11 +39,10 @@ const (
 
 // health is how a member fares.
 type health struct {
-	state   string
-	since   time.Time
-	version string
-	err     error
-	errAt   time.Time
+	state string
+	since time.Time
+	err   error
+	errAt time.Time
 }
 
 // turns reports whether an event may change the state of a member.
@@ -121,7 +120,7 @@ func (m *Member) status() metrics.ClusterStatus {
 	m.mu.Unlock()
 	out := metrics.ClusterStatus{
 		Name: m.name, State: h.state, Since: h.since, Up: access.Current() != nil && h.state != StateUnreachable && h.state != StateOtherCluster,
-		Synced: s.Listed, Version: h.version, Services: counts.Replicas, Pods: counts.Pods,
+		Synced: s.Listed, Services: counts.Replicas, Pods: counts.Pods,
 		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
 			NotReady: counts.NotReady, Terminating: counts.Terminating},
 		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: native.status(),
@@ -133,7 +132,7 @@ func (m *Member) status() metrics.ClusterStatus {
 		out.LagSeconds = time.Since(s.Since).Seconds()
 	}
 	if session := access.Current(); session != nil {
-		out.LastContact = session.LastContact()
+		out.LastContact, out.Version = session.LastContact(), session.Version()
 	}
 	if settings.Access.REST != nil {
 		out.CredentialExpires = kubeconfig.Expires(settings.Access.REST)

@@ -10,14 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
 // posted is what the last Event about each replica said.
 type posted struct {
-	events *kube.Events
+	events *Events
 	mu     sync.Mutex
 	told   map[syncer.Key]string
 }

@@ -86,7 +86,7 @@ type Options struct {
 	// Instance is the name of the installation.
 	Instance string
 	// Events posts conflicts as Kubernetes Events, for people; nil: nobody does.
-	Events *kube.Events
+	Events *Events
 	Logger *slog.Logger
 }
 

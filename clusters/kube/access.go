@@ -18,10 +18,10 @@ type Access struct {
 	failed time.Time
 	err    error
 
-	mu              sync.Mutex
-	session, former *Session      // nil: none; former finishes what was under way
-	swap            chan struct{} // closed by Swap, and replaced
-	closed          bool
+	mu      sync.Mutex
+	session *Session      // nil: none
+	swap    chan struct{} // closed by Swap, and replaced
+	closed  bool
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
@@ -94,20 +94,18 @@ func (a *Access) Swap(s *Session) {
 		s.Close()
 		return
 	}
-	a.former.Close()
-	a.former, a.session = a.session, s
-	a.former.leave()
+	a.session.leave()
+	a.session = s
 	close(a.swap)
 	a.swap = make(chan struct{})
 }
 
-// Close ends the session in use and the former one. It may be called more than once.
+// Close ends the session in use. It may be called more than once.
 func (a *Access) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
 	a.session.Close()
-	a.former.Close()
 	a.session = nil
 }
 

@@ -224,7 +224,7 @@ func (f *Follower[T]) list(ctx context.Context) (l list[T]) {
 		if v, ok := f.convert(object); ok {
 			l.all = append(l.all, v)
 		}
-	}, func() { l.all = nil })
+	})
 	if l.err != nil {
 		l.err = fmt.Errorf("list %s: %w", f.kind.Resource.Resource, l.err)
 	}

@@ -43,25 +43,17 @@ const (
 
 // pages lists at the latest revision, page by page: a server that has just started and is
 // asked for any revision shows what is long gone. each is called with every object, of which
-// only a page is held at a time. All show one moment, the revision of the list. A continue
-// token that expires meanwhile starts the list again with larger pages, after a call of again.
-func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object), again func()) (revision uint64, err error) {
-	const restarts, growth, shrink, busyPages = 3, 4, 4, 5
-	limit, restart, busy := int64(pageSize), 0, 0
-	for opts := (metav1.ListOptions{Limit: limit}); ; {
+// only a page is held at a time. All show one moment, the revision of the list.
+func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object)) (revision uint64, err error) {
+	const shrink, busyPages = 4, 5
+	busy := 0
+	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, at, err := s.page(ctx, q, opts)
 		wait := RetryAfter(err)
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrTooLarge) && opts.Limit > 1:
 			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
-			continue
-		case isExpired(err) && restart < restarts:
-			restart++
-			limit *= growth
-			opts = metav1.ListOptions{Limit: limit}
-			revision = 0
-			again()
 			continue
 		case wait > 0 && busy < busyPages && pause(ctx, wait):
 			busy++

@@ -21,34 +21,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// State is what a consistent read says of an object.
-type State uint8
-
-// The states.
-const (
-	// CannotTell: nothing was learnt.
-	CannotTell State = iota
-	// There is an object of that name, whatever its UID.
-	There
-	// NotThere: the API server itself says that there is no object of that name.
-	NotThere
-)
-
-// Answer is what came of a question for one object.
-type Answer struct {
-	State State
-	// Object is set when it is There.
-	Object runtime.Object
-}
-
 // askTimeout bounds one question.
 const askTimeout = 5 * time.Second
 
 // Ask asks for one object in the cluster's etcd: a GET without a revision is never answered
 // from a cache. Without the right to get, it lists the one object by its name, which is as
-// consistent. The error is set when the answer is CannotTell, and only then; RetryAfter says
-// whether the server is too busy.
-func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
+// consistent. Nil without an error: the API server itself says that there is no object of
+// that name. After an error nothing was learnt; RetryAfter says whether the server is too busy.
+func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	object, err := s.get(ctx, r, key)
@@ -56,13 +36,14 @@ func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, 
 		object, err = s.getByList(ctx, r, key)
 	}
 	switch {
-	case err == nil && object != nil:
-		return Answer{State: There, Object: object}, nil
-	case err == nil || isNotThere(err, r, key):
-		return Answer{State: NotThere}, nil
-	default:
-		return Answer{}, fmt.Errorf("read %s %s of cluster %s: %w", r.Resource, key, s.cluster, err)
+	case isNotThere(err, r, key):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s %s of cluster %s: %w", r.Resource, key, s.cluster, err)
+	case object == nil:
+		return nil, nil
 	}
+	return object, nil
 }
 
 // apiObject is any object of the API.
@@ -98,7 +79,7 @@ func (s *Session) List(ctx context.Context, r Resource, namespace, labels string
 }
 
 func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, revision uint64, err error) {
-	revision, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) }, func() { objects = nil })
+	revision, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) })
 	if err != nil {
 		return nil, 0, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, err)
 	}

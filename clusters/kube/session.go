@@ -37,6 +37,7 @@ type Options struct {
 // are safe for concurrent use.
 type Session struct {
 	cluster, host string
+	version       string
 	pin           *Pin
 	heard         heard
 	pool          *pool
@@ -62,7 +63,8 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	if err := s.connect(cfg, o.Wrap); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
-	if _, err := s.Version(ctx); err != nil && !apierrors.IsForbidden(err) {
+	var err error
+	if s.version, err = s.askVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -138,40 +140,29 @@ func (s *Session) client(r Resource) *rest.RESTClient {
 	return client
 }
 
-// ServerVersion is what a server says of itself.
-type ServerVersion struct {
-	// Git is the full version, such as "v1.36.3".
-	Git          string
-	Major, Minor uint
-}
-
-// AtLeast reports whether the server is of that minor version or newer. A
-// version that could not be read is older than any.
-func (v ServerVersion) AtLeast(major, minor uint) bool {
-	return v.Major > major || v.Major == major && v.Minor >= minor
-}
-
-// String returns the full version.
-func (v ServerVersion) String() string { return v.Git }
+// Version is what the server says that it is, such as "v1.36.3"; "" where it does not say.
+func (s *Session) Version() string { return s.version }
 
 // versionTimeout bounds the question for the version.
 const versionTimeout = 10 * time.Second
 
-// Version asks the server for its version.
-func (s *Session) Version(ctx context.Context) (ServerVersion, error) {
+// askVersion asks the server for its version, which also tells whether it lets us in.
+func (s *Session) askVersion(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	var said struct{ GitVersion string }
 	body, err := s.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	if apierrors.IsForbidden(err) {
+		return "", nil
+	}
+	var said struct{ GitVersion string }
 	if err == nil {
 		err = json.Unmarshal(body, &said)
 	}
-	if err != nil {
-		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
+	if err == nil {
+		_, err = version.ParseGeneric(said.GitVersion)
 	}
-	v, err := version.ParseGeneric(said.GitVersion)
 	if err != nil {
-		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %.64q is none", s.cluster, said.GitVersion)
+		return "", fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
 	}
-	return ServerVersion{Git: fmt.Sprintf("%.64s", said.GitVersion), Major: v.Major(), Minor: v.Minor()}, nil
+	return fmt.Sprintf("%.64s", said.GitVersion), nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -182,9 +183,7 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: readBuildVersion().Version})
 	if err == nil {
 		defer session.Close()
-		var version kube.ServerVersion
-		version, err = session.Version(ctx)
-		c.Version = version.String()
+		c.Version = session.Version()
 	}
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
@@ -209,8 +208,7 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 // ingress asks what concerns the ingress cluster alone.
 func (k *checker) ingress(ctx context.Context, c *checked, session *kube.Session) {
 	conf := k.loaded.Config
-	version, _ := session.Version(ctx)
-	if !version.AtLeast(1, 21) {
+	if v, err := utilversion.ParseGeneric(c.Version); err == nil && !v.AtLeast(utilversion.MajorMinor(1, 21)) {
 		c.problem(resultFailed, errors.New("it does not offer discovery.k8s.io/v1, which Kubernetes 1.21 and newer do"))
 	}
 	if want := conf.Ingress.Identity; want != "" && c.identity != want {

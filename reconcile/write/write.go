@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -36,7 +37,7 @@ func deadline(a *plan.Action) time.Duration {
 // Session is what a *kube.Session gives to a Writer.
 type Session interface {
 	Clientset() kubernetes.Interface
-	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (kube.Answer, error)
+	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (runtime.Object, error)
 }
 
 // Observer is told of each request that was sent; *metrics.Metrics is one.
@@ -115,13 +116,13 @@ func gone(a *plan.Action) *cache.Object {
 
 // read asks what stands under the object's name; nil where the cluster does not tell.
 func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
-	answer, err := session.Ask(ctx, resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
+	object, err := session.Ask(ctx, resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
 	switch {
 	case err != nil:
-	case answer.State == kube.There:
-		return cache.Decode(answer.Object, w.instance)
-	case answer.State == kube.NotThere:
+	case object == nil:
 		return gone(a)
+	default:
+		return cache.Decode(object, w.instance)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/otlp"
 	"tributary.dev/tributary/metrics/page"
@@ -100,7 +99,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	a.source.use(loaded)
 	a.reconciler = reconcile.New(reconcile.Options{
 		Access: a.ingress.follow.Access, Write: a.ingress.write.Access, Source: a.source, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
-		Instance: loaded.Config.Instance, Events: kube.NewEvents("tributary", a.events, o.Logger), Logger: o.Logger,
+		Instance: loaded.Config.Instance, Events: reconcile.NewEvents("tributary", a.events, o.Logger), Logger: o.Logger,
 	})
 	a.identities = reconcile.NewIdentities(a.ingress.write.Access, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
 	a.adopt(loaded)

@@ -125,8 +125,8 @@ func TestIngressGoesOverToANewCredential(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.serverVersion() == "" || i.trouble() != nil {
-			t.Errorf("version %q, trouble %v", i.serverVersion(), i.trouble())
+		if i.follow.Current().Version() == "" || i.trouble() != nil {
+			t.Errorf("version %q, trouble %v", i.follow.Current().Version(), i.trouble())
 		}
 		server.Intercept(func(r apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusServiceUnavailable} })
 		i.use(access("second"))

@@ -45,7 +45,6 @@ type ingress struct {
 	// wanted is how the cluster is to be reached, and problem why it is not reached so.
 	wanted  config.Access
 	problem error
-	version string // of the server; empty: not known
 }
 
 // way is one of the three.
@@ -80,7 +79,6 @@ func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics
 				w.mu.Lock()
 				w.used = access.Hash
 				w.mu.Unlock()
-				i.learnVersion(ctx, session)
 			}
 			return session, err
 		}
@@ -116,21 +114,6 @@ func (i *ingress) trouble() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.problem
-}
-
-// learnVersion asks a server for its version, for people.
-func (i *ingress) learnVersion(ctx context.Context, session *kube.Session) {
-	if version, err := session.Version(ctx); err == nil {
-		i.mu.Lock()
-		i.version = version.String()
-		i.mu.Unlock()
-	}
-}
-
-func (i *ingress) serverVersion() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.version
 }
 
 // use says how the cluster is to be reached from now on. It never blocks.

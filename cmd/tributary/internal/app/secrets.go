@@ -134,14 +134,14 @@ func (s *secrets) ask(name string) (*config.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := session.Ask(ctx, kube.Secrets, syncer.Key{Namespace: s.namespace, Name: name})
-	if err != nil || answer.State != kube.There {
+	object, err := session.Ask(ctx, kube.Secrets, syncer.Key{Namespace: s.namespace, Name: name})
+	if err != nil || object == nil {
 		return nil, err
 	}
-	if object, ok := answer.Object.(*corev1.Secret); ok && !s.selector.Matches(labels.Set(object.Labels)) {
+	if secret, ok := object.(*corev1.Secret); ok && !s.selector.Matches(labels.Set(secret.Labels)) {
 		return nil, nil
 	}
-	return slimSecret(answer.Object)
+	return slimSecret(object)
 }
 
 // At implements kube.Sink.

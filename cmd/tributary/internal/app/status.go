@@ -111,7 +111,7 @@ func (a *App) ingressStatus() metrics.IngressStatus {
 	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Synced(), Replicas: a.reconciler.Owned()}
 	session := a.ingress.follow.Current()
 	if session != nil {
-		s.LastContact, s.Version = utc(session.LastContact()), a.ingress.serverVersion()
+		s.LastContact, s.Version = utc(session.LastContact()), session.Version()
 	}
 	trouble := a.reconciler.Trouble()
 	switch {
