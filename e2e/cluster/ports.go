@@ -3,7 +3,7 @@
 
 package cluster
 
-import "tributary.dev/tributary/internal/reserve"
+import "tributary.dev/tributary/e2e/cluster/reserve"
 
 // FreePort returns a TCP port of 127.0.0.1 on which nobody listens. It stays reserved for this process until that ends.
 func FreePort() (int, error) { return reserve.Port() }

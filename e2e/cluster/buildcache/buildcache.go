@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/internal/reserve"
+	"tributary.dev/tributary/e2e/cluster/reserve"
 )
 
 // unused is how long a file is kept that nobody asks for. A server executable has over 100 MB, and each change of go.mod

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/e2e/cluster/buildcache"
-	"tributary.dev/tributary/internal/reserve"
+	"tributary.dev/tributary/e2e/cluster/reserve"
 )
 
 func write(t *testing.T, path, text string) {
