@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
@@ -16,9 +15,6 @@ import (
 
 // errNoAccess is a member whose kubeconfig was never accepted.
 var errNoAccess = errors.New("there is no kubeconfig that can be used")
-
-// How long a new credential waits that does not work.
-const firstRotation, slowestRotation = time.Second, 30 * time.Second
 
 // newAccess returns an access to the member as it is on record. The caller holds mu, or is
 // alone.
@@ -60,41 +56,11 @@ func (m *Member) open(ctx context.Context, pin *kube.Pin) (*kube.Session, error)
 	return session, nil
 }
 
-// rotate takes new credentials into use: what runs goes on as it was until one works, and
-// then resumes through it.
+// rotate takes new credentials into use.
 func (m *Member) rotate() {
-	wait, again := firstRotation, (<-chan time.Time)(nil)
-	for {
-		select {
-		case <-m.ctx.Done():
-			return
-		case <-m.rotated:
-			wait = firstRotation
-		case <-again:
-		}
-		again = nil
-		if !m.exchange() {
-			again, wait = time.After(wait), min(2*wait, slowestRotation)
-		}
-	}
-}
-
-// exchange reports whether the credential that counts now is in use. A first connection that is
-// being made is waited for: it may have begun with the former one.
-func (m *Member) exchange() bool {
-	m.mu.Lock()
-	access, pin := m.access, m.pin
-	m.mu.Unlock()
-	if _, err := access.Get(m.ctx); err != nil {
-		return false
-	}
-	session, err := m.open(m.ctx, pin)
-	if err != nil {
+	kube.Rotate(m.ctx, m.rotated, m.accessNow, func(err error) {
 		m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
-		return false
-	}
-	access.Swap(session)
-	return true
+	})
 }
 
 // recorded has the member begin anew if it is on record as another cluster than the one that

@@ -29,6 +29,9 @@ type claims struct {
 			Name string    `json:"name"`
 			UID  types.UID `json:"uid"`
 		} `json:"serviceaccount"`
+		Pod struct {
+			Name string `json:"name"`
+		} `json:"pod"`
 	} `json:"kubernetes.io"`
 }
 
@@ -72,7 +75,9 @@ type AccountToken struct {
 	Namespace, Account string
 	// UID is the account's: a token ends with the account that it was given to, though
 	// another gets its name.
-	UID             types.UID
+	UID types.UID
+	// Pod is the one that the token is bound to; "" if it is bound to none.
+	Pod             string
 	Issued, Expires time.Time
 }
 
@@ -88,7 +93,7 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 		return AccountToken{}, false
 	}
 	return AccountToken{
-		Namespace: of.Namespace, Account: of.Account.Name, UID: of.Account.UID,
+		Namespace: of.Namespace, Account: of.Account.Name, UID: of.Account.UID, Pod: of.Pod.Name,
 		Issued: time.Unix(int64(c.Issued), 0), Expires: time.Unix(int64(c.Expires), 0),
 	}, true
 }

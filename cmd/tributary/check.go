@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +25,8 @@ import (
 )
 
 const (
+	// checkTimeout is how long a cluster, or a receiver, may take to answer.
+	checkTimeout = 15 * time.Second
 	// expiresSoon is when the end of a credential is worth a note.
 	expiresSoon = 7 * 24 * time.Hour
 	// skewAllowed is how far clocks may differ; servers tell whole seconds.
@@ -35,62 +36,46 @@ const (
 // newCheckCommand says whether run would work with a configuration.
 func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: noArguments,
-		Long: "Validate a configuration, reach every cluster, check versions and rights.\n\n" +
-			"The exit code is 0 exactly when nothing would keep run from working with every cluster. Nothing is written.",
-		Example: "  tributary check --config tributary.yaml\n  tributary check --config tributary.yaml --offline   # no cluster is asked",
+		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: cobra.NoArgs,
+		Long: "Validate a configuration, reach every cluster, check versions and rights. Nothing is written.\n\n" +
+			"The exit code is 0 exactly when nothing would keep run from working with every cluster, 2 if the configuration\n" +
+			"or a kubeconfig is not valid, and 1 if something else is wrong.",
+		Example: "  tributary check --config tributary.yaml",
 	}
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
-	timeout := cmd.Flags().Duration("timeout", 10*time.Second, "how long a cluster may take to answer")
-	offline := cmd.Flags().Bool("offline", false, "look at the configuration and its kubeconfigs alone; no cluster is asked")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		watcher, err := openConfig(*path)
 		if err != nil {
 			return err
 		}
-		k := checker{watcher: watcher, loaded: watcher.Loaded(), timeout: *timeout, offline: *offline}
-		found := k.all(cmd.Context())
-		if output.value != "text" {
-			err = printObject(cmd.OutOrStdout(), output.value, "Check", found)
-		} else {
-			err = failed(writeChecks(cmd.OutOrStdout(), found))
-		}
-		if err != nil {
+		k := checker{watcher: watcher, loaded: watcher.Loaded()}
+		all := k.clusters(cmd.Context())
+		if err := show(cmd.OutOrStdout(), *output, all, func(p *printer) { printChecks(p, all) }); err != nil {
 			return err
 		}
 		var problems []error
-		for _, c := range found.Clusters {
+		for _, c := range all {
 			for _, problem := range c.Problems {
 				problems = append(problems, fmt.Errorf("%s: %s", c.Cluster, problem))
 			}
 		}
-		for _, problem := range found.Problems {
-			problems = append(problems, errors.New(problem))
-		}
+		problems = append(problems, k.sinks(cmd.Context())...)
 		if err := k.loaded.Err(); err != nil {
-			return misused(errors.Join(append([]error{err}, problems...)...))
+			return usage{errors.Join(append([]error{err}, problems...)...)}
 		}
-		return failed(errors.Join(problems...))
+		return errors.Join(problems...)
 	}
 	return cmd
-}
-
-// checks are what was found out.
-type checks struct {
-	Clusters []*checked `json:"clusters"`
-	// Problems are those of receivers outside of Kubernetes.
-	Problems []string `json:"problems,omitempty"`
 }
 
 // checked is what was found out about one cluster.
 type checked struct {
 	Cluster string `json:"cluster"`
 	Role    string `json:"role"`
+	// Result is "ok", "failed", "unreachable" or "kubeconfig refused".
 	Result  string `json:"result"`
 	Server  string `json:"server,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Context is the one of the kubeconfig that is used.
-	Context string `json:"context,omitempty"`
 	// Expires is when the credential ends; zero: it does not, or does not say.
 	Expires time.Time `json:"expires,omitzero"`
 	// Problems keep run from working with this cluster; Notes do not.
@@ -100,70 +85,53 @@ type checked struct {
 	identity string
 }
 
-// The roles of a cluster, and what comes of checking one.
-const (
-	roleIngress, roleMember          = "ingress", "member"
-	resultOK, resultFailed           = "ok", "failed"
-	resultRefused, resultUnreachable = "kubeconfig refused", "unreachable"
-)
-
 func (c *checked) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
 // problem notes what keeps run from working; the result says so from then on.
-func (c *checked) problem(result string, err error) {
+func (c *checked) problem(result, format string, args ...any) {
 	c.Result = result
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w; a longer --timeout helps if the cluster is only slow", err)
-	}
-	c.Problems = append(c.Problems, err.Error())
+	c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 }
 
 // checker asks all clusters of a configuration.
 type checker struct {
 	watcher *config.Watcher
 	loaded  *config.Loaded
-	timeout time.Duration // for each cluster
-	offline bool
 }
 
-// all asks the ingress cluster, for the Secrets that are members, and then every member at
-// once.
-func (k *checker) all(ctx context.Context) *checks {
-	ingress := &checked{Cluster: "ingress", Role: roleIngress, Result: resultOK}
-	k.one(ctx, ingress, k.loaded.Ingress, func(ctx context.Context, session *kube.Session) { k.ingress(ctx, ingress, session) })
-	found := &checks{Clusters: []*checked{ingress}}
+// clusters asks the ingress cluster, for the Secrets that are members, too, and then every
+// member at once.
+func (k *checker) clusters(ctx context.Context) []*checked {
+	ingress := &checked{Cluster: "ingress", Role: "ingress", Result: "ok"}
+	ingress.check(ctx, k.loaded.Ingress, func(ctx context.Context, session *kube.Session) { k.ingress(ctx, ingress, session) })
+	all := []*checked{ingress}
 	var group sync.WaitGroup
 	for i := range k.loaded.Config.Clusters {
 		member := &k.loaded.Config.Clusters[i]
-		c := &checked{Cluster: member.Name, Role: roleMember, Result: resultOK}
-		found.Clusters = append(found.Clusters, c)
+		c := &checked{Cluster: member.Name, Role: "member", Result: "ok"}
+		all = append(all, c)
 		group.Go(func() {
 			access := k.loaded.Members[member.Name]
 			if why := app.NotRenewed(access); why != "" {
 				c.note("%s", why)
 			}
-			k.one(ctx, c, access, func(ctx context.Context, session *kube.Session) { c.rights(ctx, session, memberNeeds(member)) })
+			c.check(ctx, access, func(ctx context.Context, session *kube.Session) { c.rights(ctx, session, memberNeeds(member)) })
 		})
 	}
 	group.Wait()
-	noteTwins(found.Clusters)
-	noteOverlaps(found.Clusters, k.loaded.Config.Clusters)
-	found.Problems = k.sinks(ctx)
-	return found
+	noteOverlaps(all, k.loaded.Config.Clusters)
+	return all
 }
 
-// one fills in what a cluster answers, and lets more be asked.
-func (k *checker) one(ctx context.Context, c *checked, access config.Access, more func(context.Context, *kube.Session)) {
+// check fills in what a cluster answers, and lets more be asked.
+func (c *checked) check(ctx context.Context, access config.Access, more func(context.Context, *kube.Session)) {
 	if access.REST == nil || access.Err != nil {
-		c.Result = resultRefused
-		if access.Err != nil && c.Role == roleIngress && k.offline && access.File == "" {
-			c.Result = resultOK // the credentials of the pod around are no part of the files
-		}
+		c.Result = "kubeconfig refused"
 		return // why is told with all other faults of files
 	}
-	c.Server, c.Context = access.REST.Host, access.Context
+	c.Server = access.REST.Host
 	if access.Note != "" {
 		c.note("%s", access.Note)
 	}
@@ -171,14 +139,11 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 	switch left := time.Until(c.Expires); {
 	case c.Expires.IsZero():
 	case left <= 0:
-		c.problem(resultFailed, fmt.Errorf("the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", page.Coarse(-left)))
+		c.problem("failed", "the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", page.Coarse(-left))
 	case left < expiresSoon:
 		c.note("the credential ends in %s", page.Coarse(left))
 	}
-	if k.offline {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: readBuildVersion().Version})
 	if err == nil {
@@ -187,20 +152,17 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 	}
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		c.problem(resultFailed, fmt.Errorf("%w; it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)", err))
+		c.problem("failed", "%v; it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)", err)
 		return
 	case err != nil:
-		c.problem(resultUnreachable, fmt.Errorf("%w; is the server's address right, and does it run?", err))
+		c.problem("unreachable", "%v; is the server's address right, and does it run?", err)
 		return
 	}
 	if c.identity = session.Identity(); c.identity == "" {
 		c.note("may not read namespace kube-system: another cluster at the same address is not recognised")
 	}
-	switch ahead := session.ClockOffset(); {
-	case ahead > skewAllowed:
-		c.note("its clock is %s ahead of the one here", page.Coarse(ahead))
-	case ahead < -skewAllowed:
-		c.note("its clock is %s behind the one here", page.Coarse(-ahead))
+	if ahead := session.ClockOffset(); ahead.Abs() > skewAllowed {
+		c.note("its clock and the one here differ by %s", page.Coarse(ahead.Abs()))
 	}
 	more(ctx, session)
 }
@@ -209,10 +171,10 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 func (k *checker) ingress(ctx context.Context, c *checked, session *kube.Session) {
 	conf := k.loaded.Config
 	if v, err := utilversion.ParseGeneric(c.Version); err == nil && !v.AtLeast(utilversion.MajorMinor(1, 21)) {
-		c.problem(resultFailed, errors.New("it does not offer discovery.k8s.io/v1, which Kubernetes 1.21 and newer do"))
+		c.problem("failed", "it does not offer discovery.k8s.io/v1, which Kubernetes 1.21 and newer do")
 	}
 	if want := conf.Ingress.Identity; want != "" && c.identity != want {
-		c.problem(resultFailed, fmt.Errorf("%w: its kube-system namespace has UID %q, and ingress.identity is %q", kube.ErrOtherCluster, c.identity, want))
+		c.problem("failed", "%v: its kube-system namespace has UID %q, and ingress.identity is %q", kube.ErrOtherCluster, c.identity, want)
 	}
 	if !conf.LeaderElection.Enabled {
 		c.note("leader election is turned off: run one process alone")
@@ -223,7 +185,7 @@ func (k *checker) ingress(ctx context.Context, c *checked, session *kube.Session
 	}
 	secrets, err := app.ReadSecrets(ctx, session, conf)
 	if err != nil {
-		c.problem(resultFailed, err)
+		c.problem("failed", "%v", err)
 		return
 	}
 	if len(secrets) == 0 {
@@ -236,12 +198,12 @@ func (k *checker) ingress(ctx context.Context, c *checked, session *kube.Session
 func (c *checked) rights(ctx context.Context, session *kube.Session, needs []need) {
 	missing, err := missingRights(ctx, session.Clientset(), needs)
 	if err != nil {
-		c.problem(resultFailed, err)
+		c.problem("failed", "%v", err)
 		return
 	}
 	for _, n := range missing {
 		if n.without == "" {
-			c.problem(resultFailed, fmt.Errorf("the user of the kubeconfig may not %s; grant it by RBAC (deploy/ has the roles)", n))
+			c.problem("failed", "the user of the kubeconfig may not %s; grant it by RBAC (deploy/ has the roles)", n)
 			continue
 		}
 		c.note("may not %s: %s", n, n.without)
@@ -249,55 +211,44 @@ func (c *checked) rights(ctx context.Context, session *kube.Session, needs []nee
 }
 
 // sinks says which receivers are not reached, or whose credentials are of no use.
-func (k *checker) sinks(ctx context.Context) (problems []string) {
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+func (k *checker) sinks(ctx context.Context) (problems []error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	for i := range k.loaded.Config.Sinks {
 		sink := &k.loaded.Config.Sinks[i]
-		url := sink.URL
-		if k.offline {
-			url = ""
-		}
-		if err := sinks.Check(ctx, url, app.SinkAuth(sink)); err != nil {
-			problems = append(problems, fmt.Sprintf("sinks[%d] (%s): %v", i, sink.Name, err))
+		if err := sinks.Check(ctx, sink.URL, app.SinkAuth(sink)); err != nil {
+			problems = append(problems, fmt.Errorf("sinks[%d] (%s): %w", i, sink.Name, err))
 		}
 	}
 	return problems
 }
 
-// noteTwins says which names lead to the same cluster: allowed, and rarely meant.
-func noteTwins(all []*checked) {
-	first := map[string]string{}
-	for _, c := range all {
-		if other, seen := first[c.identity]; seen && c.identity != "" {
-			c.note("is the same cluster as %s", other)
-		} else {
-			first[c.identity] = c.Cluster
-		}
-	}
-}
-
-// noteOverlaps says which members may give addresses of the same ranges: an address then
-// leads to whichever of them the network here knows.
+// noteOverlaps says of two names for the same cluster, which is allowed and rarely meant, and of
+// two members that may give addresses of the same ranges: an address then leads to whichever of
+// them the network here knows. The first of all is the ingress cluster.
 func noteOverlaps(all []*checked, members []config.Cluster) {
-	for i := range members {
-		for j := range i {
-			for _, prefix := range members[i].Prefixes() {
-				if slices.ContainsFunc(members[j].Prefixes(), prefix.Overlaps) {
-					all[i+1].note("allowedCIDRs of %s have addresses of %s as well", members[j].Name, prefix)
+	for i, c := range all {
+		for j, other := range all[:i] {
+			if c.identity != "" && c.identity == other.identity {
+				c.note("is the same cluster as %s", other.Cluster)
+			}
+			if j == 0 {
+				continue
+			}
+			for _, prefix := range members[i-1].Prefixes() {
+				if slices.ContainsFunc(members[j-1].Prefixes(), prefix.Overlaps) {
+					c.note("allowedCIDRs of %s have addresses of %s as well", other.Cluster, prefix)
 				}
 			}
 		}
 	}
 }
 
-// writeChecks prints one line a cluster.
-func writeChecks(w io.Writer, found *checks) error {
-	p := &printer{w: w}
-	var all [][]string
-	for _, c := range found.Clusters {
-		all = append(all, []string{c.Cluster, c.Role, c.Result, dash(c.Version), dash(c.Server), stamp(c.Expires), dash(strings.Join(c.Notes, "; "))})
+// printChecks prints one line a cluster, and what is to be known about it.
+func printChecks(p *printer, all []*checked) {
+	var rows [][]string
+	for _, c := range all {
+		rows = append(rows, []string{c.Cluster, c.Role, c.Result, c.Version, c.Server, stamp(c.Expires), strings.Join(c.Notes, "; ")})
 	}
-	p.table([]string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER", "CREDENTIAL ENDS", "NOTES"}, all)
-	return p.err
+	p.table([]string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER", "CREDENTIAL ENDS", "NOTES"}, rows)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -69,48 +68,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckOffline(t *testing.T) {
-	w := newWorld(t)
-	for _, s := range w.all() {
-		s.Close()
+// TestLeader: the Lease names the pod.
+func TestLeader(t *testing.T) {
+	client := fake.NewSimpleClientset()
+	for instance, holder := range map[string]string{"default": "pod-1", "ended": ""} {
+		_ = client.Tracker().Add(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "tributary-leader." + instance}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
+		})
 	}
-	if code, out, errs := call(t, "check", "--config", w.files(), "--offline"); code != 0 || !strings.Contains(out, "CREDENTIAL ENDS") {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
-}
-
-// TestLeadingPod: the Lease names it; without one the only pod is meant.
-func TestLeadingPod(t *testing.T) {
-	pod := func(name, container string, phase corev1.PodPhase) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: container}}}, Status: corev1.PodStatus{Phase: phase}}
-	}
-	lease := func(instance, holder string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "tributary-leader." + instance}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
-	}
-	a, b, other := pod("a", "tributary", corev1.PodRunning), pod("b", "tributary", corev1.PodRunning), pod("c", "nginx", corev1.PodRunning)
-	for _, test := range []struct {
-		name    string
-		pods    []*corev1.Pod
-		leases  []*coordinationv1.Lease
-		want    string
-		problem string
-	}{
-		{"the holder", []*corev1.Pod{a, b, other}, []*coordinationv1.Lease{lease("default", "b"), lease("x", "a")}, "b", ""},
-		{"alone without a Lease", []*corev1.Pod{a, other}, nil, "a", ""},
-		{"two without a Lease", []*corev1.Pod{a, b}, nil, "", "leads instance default"},
-		{"the holder is outside", []*corev1.Pod{a}, []*coordinationv1.Lease{lease("default", "laptop")}, "", `held by "laptop"`},
-		{"none", []*corev1.Pod{other, pod("d", "tributary", corev1.PodPending)}, nil, "", "no running pod of tributary"},
-	} {
-		client := fake.NewSimpleClientset()
-		for _, p := range test.pods {
-			_ = client.Tracker().Add(p)
-		}
-		for _, l := range test.leases {
-			_ = client.Tracker().Add(l)
-		}
-		found, err := leadingPod(t.Context(), client, "ns", "default")
-		if test.want != "" && (err != nil || found.Name != test.want) || test.want == "" && (err == nil || !strings.Contains(err.Error(), test.problem)) {
-			t.Errorf("%s: %v, %v", test.name, found, err)
+	for instance, want := range map[string]string{"default": "pod-1", "ended": "no pod leads at the moment", "other": "has no Lease tributary-leader.other"} {
+		holder, err := leader(t.Context(), client, "ns", instance)
+		if err == nil && holder != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v", instance, holder, err)
 		}
 	}
 }

@@ -10,9 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -29,68 +27,60 @@ const (
 	// defaultNamespace is where the manifests put Tributary, and defaultInstance the
 	// installation that the default configuration names.
 	defaultNamespace, defaultInstance = "tributary-system", "default"
-	// container is that of Tributary in its pods, whatever these are called and labelled,
-	// and defaultPort that of its pages.
-	container, defaultPort = "tributary", 9440
+	// defaultPort is that of the pages in its pods.
+	defaultPort = 9440
 )
+
+// loading reads a context of the user's kubeconfig, as kubectl does.
+func loading(kubeconfig, context string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
 
 // forward finds the pod that leads and forwards a port of this machine to its pages.
 func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
-	bridge.Do(func() { bridgeTo(slog.DiscardHandler) }) // what the library says of a connection that ends is no fault of the command
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	logLibraries(slog.DiscardHandler) // what they say of a connection that ends is no fault of the command
+	access, err := loading(f.kubeconfig, f.context).ClientConfig()
 	if err != nil {
-		return nil, misused(fmt.Errorf("--context: %w", err))
+		return nil, usage{fmt.Errorf("--context: %w", err)}
 	}
 	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
-		return nil, misused(fmt.Errorf("--context: %w", err))
+		return nil, usage{fmt.Errorf("--context: %w", err)}
 	}
-	pod, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace), cmp.Or(f.instance, defaultInstance))
+	namespace := cmp.Or(f.namespace, defaultNamespace)
+	holder, err := leader(ctx, client, namespace, cmp.Or(f.instance, defaultInstance))
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
-	out, err := forwardTo(ctx, access, client, pod)
+	out, err := forwardTo(ctx, access, client, namespace, holder)
 	if err != nil {
-		return nil, failedf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("forward a port to pod %s/%s, which holds the Lease: %w; if it has just gone, another will lead in some seconds, "+
+			"and if this is no pod but a process elsewhere, give its address with --server", namespace, holder, err)
 	}
 	return out, nil
 }
 
-// leadingPod is the pod that holds the Lease of an installation. Where nobody holds it, as
-// without leader election, it is the only pod of Tributary in the namespace.
-func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, instance string) (*corev1.Pod, error) {
-	holder := ""
-	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, app.LeasePrefix+instance, metav1.GetOptions{})
+// leader is who holds the Lease of an installation: a pod, by its name.
+func leader(ctx context.Context, client kubernetes.Interface, namespace, instance string) (string, error) {
+	name := app.LeasePrefix + instance
+	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case err == nil && lease.Spec.HolderIdentity != nil:
-		holder = *lease.Spec.HolderIdentity
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read the Lease that names the pod that leads: %w", err)
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("namespace %s has no Lease %s: name another with --namespace or --instance; "+
+			"an instance without leader election is asked through kubectl port-forward, with --server", namespace, name)
+	case err != nil:
+		return "", fmt.Errorf("read the Lease that names the pod that leads: %w", err)
+	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+		return "", fmt.Errorf("nobody holds the Lease %s/%s: no pod leads at the moment; kubectl get pods -n %[1]s says why", namespace, name)
 	}
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
-	}
-	ours := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.Status.Phase != corev1.PodRunning || !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
-	})
-	if i := slices.IndexFunc(ours, func(p corev1.Pod) bool { return p.Name == holder }); i >= 0 {
-		return &ours[i], nil
-	}
-	switch {
-	case len(ours) == 0:
-		return nil, fmt.Errorf("namespace %s has no running pod of tributary; name another with --namespace", namespace)
-	case len(ours) == 1 && holder == "":
-		return &ours[0], nil
-	}
-	return nil, fmt.Errorf("no pod in namespace %s leads instance %s at the moment (its Lease is held by %q); name another with --namespace or --instance", namespace, instance, holder)
+	return *lease.Spec.HolderIdentity, nil
 }
 
 // forwardTo opens a port of this machine that leads to the pages of a pod.
-func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clientset, pod *corev1.Pod) (*instance, error) {
-	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clientset, namespace, pod string) (*instance, error) {
+	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(access)
 	if err != nil {
 		return nil, err
@@ -118,15 +108,16 @@ func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clie
 		return nil, ctx.Err()
 	case <-ready:
 	}
+	var out *instance
 	ports, err := forwarder.GetPorts()
 	if err == nil {
-		var out *instance
-		if out, err = newInstance(fmt.Sprintf("127.0.0.1:%d", ports[0].Local)); err == nil {
-			out.stop = func() { close(stop); <-ended }
-			return out, nil
-		}
+		out, err = newInstance(fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
 	}
-	close(stop)
-	<-ended
-	return nil, err
+	if err != nil {
+		close(stop)
+		<-ended
+		return nil, err
+	}
+	out.stop = func() { close(stop); <-ended }
+	return out, nil
 }

@@ -13,13 +13,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"tributary.dev/tributary/metrics"
 )
 
 const (
@@ -50,35 +47,19 @@ func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
 	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
 	flags.StringVar(&f.instance, "instance", "", "the installation whose pod that is: the \"instance\" of its configuration (default "+defaultInstance+")")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use with --context and --namespace (default: as kubectl)")
-	completeContexts(cmd, "context")
-	return f
-}
-
-// instanceFlagsOf reads the flags of a command whose arguments are completed.
-func instanceFlagsOf(cmd *cobra.Command) *instanceFlags {
-	f := &instanceFlags{}
-	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig, "instance": &f.instance} {
-		*value, _ = cmd.Flags().GetString(name)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` with that context (default: as kubectl)")
+	for _, flag := range []string{"context", "namespace", "instance", "kubeconfig"} {
+		cmd.MarkFlagsMutuallyExclusive("server", flag)
 	}
 	return f
 }
 
 // open finds the instance. The caller closes it.
 func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
-	inCluster := f.context != "" || f.namespace != "" || f.kubeconfig != "" || f.instance != ""
-	switch {
-	case inCluster && f.server != "":
-		return nil, misused(errors.New("--server excludes --context, --namespace, --kubeconfig and --instance"))
-	case inCluster:
+	if f.context+f.namespace+f.instance+f.kubeconfig != "" {
 		return f.forward(ctx)
 	}
 	return newInstance(cmp.Or(f.server, defaultServer))
-}
-
-// status asks an instance for its state.
-func (f *instanceFlags) status(ctx context.Context) (*metrics.Status, error) {
-	return ask[metrics.Status](ctx, f, "/debug/status", nil)
 }
 
 // ask reads what a page of an instance answers.
@@ -92,12 +73,12 @@ func ask[T any](ctx context.Context, from *instanceFlags, page string, query url
 	defer i.close()
 	body, err := i.get(ctx, page, query)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	defer body.Close()
 	out := new(T)
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(out); err != nil {
-		return nil, failedf("read the answer: %w; is the server a tributary of this version?", err)
+		return nil, fmt.Errorf("read the answer: %w; is the server a tributary of this version?", err)
 	}
 	return out, nil
 }
@@ -110,7 +91,7 @@ func newInstance(server string) (*instance, error) {
 	}
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, misused(fmt.Errorf("--server: %q is not an address; give a URL such as %s", server, defaultServer))
+		return nil, usage{fmt.Errorf("--server: %q is not an address; give a URL such as %s", server, defaultServer)}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
@@ -140,36 +121,17 @@ func (i *instance) get(ctx context.Context, page string, query url.Values) (io.R
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
 		}
-		return nil, fmt.Errorf("cannot reach %s: %w; is \"tributary run\" running, and is this the \"listen\" of its configuration? Give another address with --server, or --context to ask the pod that leads", i.base.Redacted(), err)
+		return nil, fmt.Errorf("cannot reach %s: %w; is \"tributary run\" running, and is this the \"listen\" of its configuration? "+
+			"Give another address with --server, or --context to ask the pod that leads", i.base.Redacted(), err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
 	}
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxComplaint))
-	text := strings.TrimSpace(clean(string(said)))
-	switch {
-	case response.StatusCode == http.StatusBadRequest && text != "":
-		return nil, misused(errors.New(text))
-	case response.StatusCode == http.StatusForbidden && text != "":
-		return nil, errors.New(text)
+	err = fmt.Errorf("%s answered %s: %s", target.Redacted(), response.Status, strings.TrimSpace(clean(string(said))))
+	if response.StatusCode == http.StatusBadRequest {
+		return nil, usage{err}
 	}
-	return nil, fmt.Errorf("%s answered %s: %s; is it a tributary of this version?", target.Redacted(), response.Status, text)
-}
-
-// members are the names of an instance's members.
-func members(s *metrics.Status) (names []string) {
-	for i := range s.Clusters {
-		names = append(names, s.Clusters[i].Name)
-	}
-	return names
-}
-
-// memberExists is an error if an instance has no member of a name; nil for "".
-func memberExists(s *metrics.Status, name string) error {
-	names := members(s)
-	if name == "" || slices.Contains(names, name) {
-		return nil
-	}
-	return failedf("member %q not found; there are %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+	return nil, err
 }

@@ -40,15 +40,30 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	if err == nil {
 		return exitOK
 	}
-	result, ok := errors.AsType[*exit](err)
-	if !ok { // cobra's own: what it refuses before a command begins is how it was called
-		result = &exit{code: exitUsage, err: fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())}
+	_, failed := errors.AsType[failure](err)
+	_, misused := errors.AsType[usage](err)
+	if !failed { // cobra's own: what it refuses before a command begins is how it was called
+		err = fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())
 	}
-	if result.err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", command.CommandPath(), result.err)
+	fmt.Fprintf(stderr, "%s: %v\n", command.CommandPath(), err)
+	if failed && !misused {
+		return exitFailed
 	}
-	return result.code
+	return exitUsage
 }
+
+// failure is the error of a command that has begun, and usage one in how it was called or in
+// its configuration.
+type (
+	failure struct{ error }
+	usage   struct{ error }
+)
+
+// Unwrap implements the interface of package errors.
+func (f failure) Unwrap() error { return f.error }
+
+// Unwrap implements the interface of package errors.
+func (u usage) Unwrap() error { return u.error }
 
 // newRoot returns all commands.
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -58,7 +73,6 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long: "Tributary carries the endpoints of many Kubernetes clusters into one ingress cluster.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage or invalid configuration. Errors go to stderr.",
 		SilenceUsage: true, SilenceErrors: true,
-		RunE:    nothingToRun,
 		Version: readBuildVersion().Version,
 	}
 	root.SetOut(stdout)
@@ -67,48 +81,14 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(),
 		newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() { // cobra's own takes a word that it does not know for a question
-		if c.HasSubCommands() {
-			c.Args, c.RunE = cobra.NoArgs, nothingToRun
+	for _, c := range root.Commands() {
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := run(cmd, args); err != nil {
+				return failure{err}
+			}
+			return nil
 		}
 	}
 	return root
 }
-
-// nothingToRun is what a command does of which only those below it do anything.
-func nothingToRun(cmd *cobra.Command, _ []string) error {
-	cmd.SetOut(cmd.ErrOrStderr())
-	_ = cmd.Help() // to stderr, which has nowhere else to complain
-	return &exit{code: exitUsage}
-}
-
-// exit is how a command ended when not well.
-type exit struct {
-	code int
-	// err is what to say; nil: it has been said.
-	err error
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
-
-// misused is an error in how a command was called, or in its configuration.
-func misused(err error) error { return &exit{exitUsage, err} }
-
-// failed is an error of what a command did; nil stays nil.
-func failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exit{exitFailed, err}
-}
-
-// failedf is failed with a message.
-func failedf(format string, args ...any) error { return failed(fmt.Errorf(format, args...)) }

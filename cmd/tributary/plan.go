@@ -4,11 +4,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,51 +15,33 @@ import (
 	"tributary.dev/tributary/reconcile"
 )
 
-// exitPending is the exit code of plan --detailed-exitcode when there is something to write.
-const exitPending = 3
-
 // newPlanCommand shows what run would write, and writes nothing.
 func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: noArguments,
-		Example: "  tributary plan --config tributary.yaml\n  tributary plan --config tributary.yaml --service shop/web -o yaml",
+		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: cobra.NoArgs,
+		Example: "  tributary plan --config tributary.yaml\n  tributary plan --config tributary.yaml -o yaml",
 	}
-	path, output, logs := addConfigFlag(cmd), addOutputFlag(cmd), addLogFlags(cmd)
+	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
-	service := cmd.Flags().String("service", "", "only this replica: `NAMESPACE/NAME`")
-	pending := cmd.Flags().Bool("detailed-exitcode", false, "exit with 3 if there is something to write")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openConfig(*path)
+		watcher, err := openUsable(*path)
 		if err != nil {
 			return err
 		}
-		if err := usable(watcher.Loaded()); err != nil {
-			return misused(err)
-		}
-		*logs.verbosity -= int(slog.LevelWarn - slog.LevelInfo) // the plan is the output; states are not news here
-		planning := app.New(watcher, app.Options{Path: *path, Build: appBuild(), Logger: logs.newLogger(cmd.ErrOrStderr())})
-		all, missing, err := planning.Plan(cmd.Context(), *timeout)
+		logger := newLogger(cmd.ErrOrStderr(), "text", slog.LevelWarn) // the plan is the output; states are no news here
+		all, missing, err := app.New(watcher, app.Options{Path: *path, Build: appBuild(), Logger: logger}).Plan(cmd.Context(), *timeout)
 		if err != nil {
-			return failed(err)
+			return err
 		}
+		document := documentOf(all)
+		if err := show(cmd.OutOrStdout(), *output, document, document.print); err != nil {
+			return err
+		}
+		var problems []error
 		for _, m := range missing {
-			fmt.Fprintf(cmd.ErrOrStderr(), "tributary plan: cluster %s was not listed within %s (%s: %s); what stands of it is taken as what it gives\n", m.Name, *timeout, m.State, dash(m.LastError))
+			problems = append(problems, fmt.Errorf("cluster %s was not listed within %s (%s %s): its endpoints are planned to stay as they are", m.Name, *timeout, m.State, m.LastError))
 		}
-		document, err := documentOf(all, *service)
-		if err == nil && output.value != "text" {
-			err = printObject(cmd.OutOrStdout(), output.value, "Plan", document)
-		} else if err == nil {
-			err = failed(writePlan(cmd.OutOrStdout(), document))
-		}
-		switch {
-		case err != nil:
-			return err
-		case len(missing) > 0:
-			return &exit{code: exitFailed}
-		case *pending && document.Writes > 0:
-			return &exit{code: exitPending}
-		}
-		return nil
+		return errors.Join(problems...)
 	}
 	return cmd
 }
@@ -76,11 +56,9 @@ type planDocument struct {
 }
 
 type plannedReplica struct {
-	Replica string          `json:"replica"`
-	Actions []plannedAction `json:"actions,omitempty"`
-	// Then are the addresses that follow once the actions are written, as "ip" of a member.
-	Then      []string `json:"then,omitempty"`
-	Conflicts []string `json:"conflicts,omitempty"`
+	Replica   string          `json:"replica"`
+	Actions   []plannedAction `json:"actions,omitempty"`
+	Conflicts []string        `json:"conflicts,omitempty"`
 	// Waiting is why nothing, or not all, may be written.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -95,15 +73,11 @@ type plannedAction struct {
 	Unreadied []string `json:"unreadied,omitempty"`
 }
 
-// documentOf is the document of a plan, or of one replica.
-func documentOf(all []reconcile.Comparison, service string) (*planDocument, error) {
-	out := &planDocument{Changes: []plannedReplica{}}
+// documentOf is the document of a plan.
+func documentOf(all []reconcile.Comparison) *planDocument {
+	out := &planDocument{Replicas: len(all), Changes: []plannedReplica{}}
 	for i := range all {
 		c := &all[i]
-		if service != "" && c.Replica.String() != service {
-			continue
-		}
-		out.Replicas++
 		one := plannedReplica{Replica: c.Replica.String(), Waiting: string(c.Waiting.Reason)}
 		if c.Excluded && c.Want != nil {
 			one.Waiting = "the namespace may not be written to (ingress.namespaces)"
@@ -120,19 +94,15 @@ func documentOf(all []reconcile.Comparison, service string) (*planDocument, erro
 			out.Changes = append(out.Changes, one)
 		}
 	}
-	if service != "" && out.Replicas == 0 {
-		return nil, failedf("Service %q not found: no member that was listed has it, and nothing of that name stands in the ingress cluster", service)
-	}
-	return out, nil
+	return out
 }
 
-// writePlan prints a paragraph a replica, and a summary.
-func writePlan(w io.Writer, d *planDocument) error {
-	p := &printer{w: w}
+// print prints a paragraph a replica, and a summary.
+func (d *planDocument) print(p *printer) {
 	for _, r := range d.Changes {
 		p.printf("%s\n", r.Replica)
 		for _, a := range r.Actions {
-			p.printf("  %s %s: %s%s\n", a.Verb, a.Object, dash(a.Why), a.delta())
+			p.printf("  %s %s: %s %s\n", a.Verb, a.Object, a.Why, delta(a.Added, a.Removed, a.Readied, a.Unreadied))
 		}
 		for _, conflict := range r.Conflicts {
 			p.printf("  conflict: %s\n", conflict)
@@ -142,24 +112,8 @@ func writePlan(w io.Writer, d *planDocument) error {
 		}
 	}
 	if d.Writes == 0 {
-		p.printf("Nothing to write: all that is wanted stands (%d replicas).\n", d.Replicas)
+		p.printf("Nothing to write: the ingress cluster has all that is wanted (%d replicas).\n", d.Replicas)
 	} else {
-		p.printf("\n%d writes for %d replicas.\n", d.Writes, d.Replicas)
+		p.printf("\n%d writes for %d replicas. Nothing was written.\n", d.Writes, d.Replicas)
 	}
-	return p.err
-}
-
-func (a *plannedAction) delta() string {
-	text := ""
-	for _, part := range []struct {
-		mark string
-		list []string
-	}{{"+", a.Added}, {"-", a.Removed}, {"ready:", a.Readied}, {"unready:", a.Unreadied}} {
-		if n := len(part.list); n > maxShown {
-			text += " " + part.mark + strings.Join(part.list[:maxShown], " "+part.mark) + " and " + strconv.Itoa(n-maxShown) + " more"
-		} else if n > 0 {
-			text += " " + part.mark + strings.Join(part.list, " "+part.mark)
-		}
-	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters/config"
@@ -68,7 +69,7 @@ func ingressNeeds(c *config.Config) []need {
 		needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: own, verbs: []string{"get", "create", "update"}})
 	}
 	if c.ClustersFrom.Secrets != nil {
-		needs = append(needs, need{resource: "secrets", namespace: own, verbs: []string{"list", "watch"}},
+		needs = append(needs, need{resource: "secrets", namespace: own, verbs: []string{"list"}},
 			need{resource: "secrets", namespace: own, verbs: []string{"get", "update"}, without: "tokens of these members are not renewed"})
 	}
 	return needs
@@ -77,11 +78,9 @@ func ingressNeeds(c *config.Config) []need {
 // missingRights asks the cluster which of the needs are not granted. Every
 // request is a SelfSubjectAccessReview, which any user may send.
 func missingRights(ctx context.Context, client kubernetes.Interface, needs []need) (missing []need, err error) {
-	var (
-		mu    sync.Mutex
-		group sync.WaitGroup
-		lost  = make([][]string, len(needs))
-	)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	lost := make([][]string, len(needs))
 	for i, n := range needs {
 		for _, verb := range n.verbs {
 			group.Go(func() {
@@ -91,19 +90,17 @@ func missingRights(ctx context.Context, client kubernetes.Interface, needs []nee
 				answer, failed := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 				mu.Lock()
 				defer mu.Unlock()
-				switch {
-				case failed != nil:
+				if failed != nil {
 					err = fmt.Errorf("ask for rights: %w", failed)
-				case !answer.Status.Allowed:
+				} else if !answer.Status.Allowed {
 					lost[i] = append(lost[i], verb)
 				}
 			})
 		}
 	}
 	group.Wait()
-	for i, verbs := range lost {
-		if n := needs[i]; len(verbs) > 0 {
-			n.verbs = slices.Sorted(slices.Values(verbs))
+	for i, n := range needs {
+		if n.verbs = slices.Sorted(slices.Values(lost[i])); len(n.verbs) > 0 {
 			missing = append(missing, n)
 		}
 	}
@@ -112,10 +109,7 @@ func missingRights(ctx context.Context, client kubernetes.Interface, needs []nee
 
 // String renders a missing right: "list,watch pods".
 func (n need) String() string {
-	text := strings.Join(n.verbs, ",") + " " + n.resource
-	if n.group != "" {
-		text += "." + n.group
-	}
+	text := strings.Join(n.verbs, ",") + " " + schema.GroupResource{Group: n.group, Resource: n.resource}.String()
 	if n.namespace != "" {
 		text += " in namespace " + n.namespace
 	}

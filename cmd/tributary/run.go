@@ -5,8 +5,13 @@ package main
 
 import (
 	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"sync"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
@@ -15,48 +20,74 @@ import (
 // newRunCommand replicates until the process is told to end.
 func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run --config FILE", Short: "Replicate the members' endpoints into the ingress cluster until SIGTERM", Args: noArguments,
+		Use: "run --config FILE", Short: "Replicate the members' endpoints into the ingress cluster until SIGTERM", Args: cobra.NoArgs,
 		Example: "  tributary run --config tributary.yaml\n  tributary run --config tributary.yaml --log-format json -v 1",
 	}
-	path, logs := addConfigFlag(cmd), addLogFlags(cmd)
+	path := addConfigFlag(cmd)
+	format := addChoice(cmd, "log-format", "", "log format", "text", "json")
+	verbosity := cmd.Flags().IntP("v", "v", 0, "log verbosity: 0 changes and states, 1 and more what the client libraries report as well")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openConfig(*path)
+		watcher, err := openUsable(*path)
 		if err != nil {
 			return err
 		}
-		if err := usable(watcher.Loaded()); err != nil {
-			return misused(err)
-		}
-		logger := logs.newLogger(cmd.ErrOrStderr())
-		return failed(app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: appBuild(), Logger: logger}))
+		logger := newLogger(cmd.ErrOrStderr(), *format, slog.LevelInfo-slog.Level(*verbosity))
+		return app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: appBuild(), Logger: logger})
 	}
 	return cmd
 }
 
-// usable reports why run cannot start with these files: the kubeconfig of the ingress
-// cluster is refused, or every member's. A refused kubeconfig among good ones concerns its
-// member alone, and so it does where members come from Secrets: those are not known before
-// the ingress cluster is asked.
-func usable(loaded *config.Loaded) error {
-	if loaded.Ingress.REST == nil {
-		return loaded.Ingress.Err
+// openUsable is openConfig for what cannot begin with every file: it fails if the kubeconfig of
+// the ingress cluster is refused, or every member's. A refused kubeconfig among good ones
+// concerns its member alone, and members that are Secrets are not known yet.
+func openUsable(path string) (*config.Watcher, error) {
+	watcher, err := openConfig(path)
+	if err != nil {
+		return nil, err
 	}
-	if len(loaded.Members) == 0 || loaded.Config.ClustersFrom.Secrets != nil {
-		return nil
+	loaded := watcher.Loaded()
+	if loaded.Ingress.REST == nil {
+		return nil, usage{loaded.Ingress.Err}
 	}
 	var refused []error
 	for _, c := range loaded.Config.Clusters {
-		access := loaded.Members[c.Name]
-		if access.REST != nil {
-			return nil
+		if access := loaded.Members[c.Name]; access.REST == nil {
+			refused = append(refused, access.Err)
 		}
-		refused = append(refused, access.Err)
 	}
-	return errors.Join(refused...)
+	if len(refused) > 0 && len(refused) == len(loaded.Config.Clusters) && loaded.Config.ClustersFrom.Secrets == nil {
+		return nil, usage{errors.Join(refused...)}
+	}
+	return watcher, nil
 }
 
-// appBuild is what the app says of this binary.
-func appBuild() app.Build {
-	v := readBuildVersion()
-	return app.Build{Version: v.Version, Commit: v.Commit}
+// libraries is done once: klog and log have one logger a process, which nothing may replace
+// while somebody logs.
+var libraries sync.Once
+
+// newLogger builds the process's logger on w, and has the client libraries log to it, too,
+// where levels below Info are shown. Above, what they report (a request that is tried again,
+// say) is no news of its own: the change of state behind it is logged by us once.
+func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
+	if format == "json" {
+		handler = slog.NewJSONHandler(w, options)
+	}
+	if level < slog.LevelInfo {
+		logLibraries(handler)
+	} else {
+		logLibraries(slog.DiscardHandler)
+	}
+	return slog.New(handler)
+}
+
+// logLibraries makes libraries log to a handler. By log, net/http quotes what others sent after
+// the end of an answer: that is shown last of all.
+func logLibraries(handler slog.Handler) {
+	libraries.Do(func() {
+		klog.SetSlogLogger(slog.New(handler))
+		log.SetFlags(0)
+		log.SetOutput(slog.NewLogLogger(handler, slog.LevelDebug).Writer())
+	})
 }

@@ -6,10 +6,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,51 +18,51 @@ import (
 	"tributary.dev/tributary/metrics/page"
 )
 
-// statusPause is the time between two looks of status --watch and --wait.
-const statusPause = time.Second
+// lookEvery is the time between two looks of status --watch.
+const lookEvery = 2 * time.Second
 
 // newStatusCommand shows the state of a running instance.
 func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show members, lag, queue, conflicts and orphans of a running instance", Args: noArguments,
-		Long: "Show the state of a running instance: first whether all is well, or what is wrong and what to do about it.\n" +
-			"With --exit-code or --wait the exit code is 1 unless all is well.",
-		Example: "  tributary status\n  tributary status --context ingress --cluster idc-a\n  tributary status --watch\n  tributary status --wait 2m   # for scripts",
+		Use: "status", Short: "Show members, lag, queue, conflicts and orphans of a running instance", Args: cobra.NoArgs,
+		Long:    "Show the state of a running instance: first whether all is well, or what is wrong and what to type.",
+		Example: "  tributary status\n  tributary status --context ingress --cluster idc-a\n  tributary status --context ingress --watch",
 	}
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd)
-	cluster := addClusterFlag(cmd, "only what concerns this member")
-	watch := cmd.Flags().BoolP("watch", "w", false, "show it again every second")
-	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well")
-	wait := cmd.Flags().Duration("wait", 0, "ask again until all is well, for that long at most")
+	cluster := cmd.Flags().String("cluster", "", "only what concerns this `member`")
+	watch := cmd.Flags().BoolP("watch", "w", false, "show it again every 2 seconds, also of another process that leads meanwhile")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		query, deadline := url.Values{}, time.Now().Add(*wait)
-		if *cluster != "" {
-			query.Set("cluster", *cluster)
-		}
+		out := cmd.OutOrStdout()
 		for {
-			status, err := ask[metrics.Status](cmd.Context(), from, "/debug/status", query)
-			well := err == nil && len(status.Findings()) == 0
-			if *wait > 0 && !well && time.Now().Before(deadline) && pause(cmd.Context(), statusPause) {
-				continue
-			}
+			status, err := lookAt(cmd.Context(), from, *cluster)
 			if err == nil {
-				err = printStatus(cmd, output.value, status, *cluster, *watch)
-			}
-			switch {
-			case err != nil:
-				return err
-			case *watch:
-				if !pause(cmd.Context(), statusPause) {
-					return nil
+				if *watch && *output == "text" {
+					_, _ = io.WriteString(out, "\x1b[H\x1b[2J") // home, and clear
 				}
-			case (*exitCode || *wait > 0) && !well:
-				return &exit{code: exitFailed}
-			default:
-				return nil
+				err = show(out, *output, status, func(p *printer) { printStatus(p, status) })
+			} else if *watch && cmd.Context().Err() == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s  %v\n", stamp(time.Now()), err)
+				err = nil
+			}
+			if err != nil || !*watch || !pause(cmd.Context(), lookEvery) {
+				return err
 			}
 		}
 	}
 	return cmd
+}
+
+// lookAt asks for the status of an instance, or of one of its members.
+func lookAt(ctx context.Context, from *instanceFlags, cluster string) (*metrics.Status, error) {
+	query := url.Values{}
+	if cluster != "" {
+		query.Set("cluster", cluster)
+	}
+	status, err := ask[metrics.Status](ctx, from, "/debug/status", query)
+	if err == nil && cluster != "" && len(status.Orphans) == 0 && len(status.Clusters) == 0 {
+		err = fmt.Errorf("member %q not found; tributary status names all", cluster)
+	}
+	return status, err
 }
 
 // pause waits; it returns false when ctx ended before.
@@ -75,41 +75,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func printStatus(cmd *cobra.Command, format string, s *metrics.Status, cluster string, again bool) error {
-	out := cmd.OutOrStdout()
-	if cluster != "" && len(s.Orphans) == 0 && len(s.Clusters) == 0 {
-		return failedf("member %q not found", cluster)
-	}
-	if format != "text" {
-		return printObject(out, format, "Status", s)
-	}
-	if again {
-		if _, err := io.WriteString(out, "\x1b[H\x1b[2J"); err != nil { // home, and clear
-			return failed(err)
-		}
-	}
-	return failed(writeStatus(out, s))
+// printStatus prints a status for people: what is wrong, then the numbers. Ages count on the
+// instance's clock.
+func printStatus(p *printer, s *metrics.Status) {
+	printSummary(p, s)
+	printMembers(p, s)
+	printQueue(p, s)
+	printSinks(p, s)
+	printTroubles(p, s)
 }
 
-// writeStatus writes a status for people: what is wrong, then the numbers. Ages count on
-// the instance's clock.
-func writeStatus(w io.Writer, s *metrics.Status) error {
-	p := &statusPrinter{printer{w: w}, s}
-	p.summary()
-	p.clusters()
-	p.queue()
-	p.sinks()
-	p.troubles()
-	return p.err
-}
-
-type statusPrinter struct {
-	printer
-	s *metrics.Status
-}
-
-func (p *statusPrinter) summary() {
-	s := p.s
+func printSummary(p *printer, s *metrics.Status) {
 	findings := s.Findings()
 	if len(findings) == 0 {
 		p.printf("All is well.\n")
@@ -129,21 +105,18 @@ func (p *statusPrinter) summary() {
 	default:
 		p.printf("Leader    %s; this process (%s) stands by\n", cmp.Or(l.Holder, "nobody"), l.Identity)
 	}
-	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"), s.Ingress.Replicas, page.Ago(s.Ingress.LastContact, s.Time))
+	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"),
+		s.Ingress.Replicas, page.Ago(s.Ingress.LastContact, s.Time))
 }
 
-func (p *statusPrinter) clusters() {
+func printMembers(p *printer, s *metrics.Status) {
 	var all, native [][]string
-	for i := range p.s.Clusters {
-		c := &p.s.Clusters[i]
-		state := []string{c.State}
-		for _, condition := range c.Conditions {
-			state = append(state, condition.Reason)
-		}
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
 		e := &c.Endpoints
 		all = append(all, []string{
-			c.Name, strings.Join(state, ", "), dash(c.Version), strconv.Itoa(c.Services), strconv.Itoa(e.Ready), strconv.Itoa(e.Reserve), strconv.Itoa(e.NotReady),
-			strconv.Itoa(c.Missing), seconds(c.LagSeconds), page.Ago(c.LastContact, p.s.Time), stamp(c.CredentialExpires),
+			c.Name, memberState(c.State, c.Conditions), c.Version, strconv.Itoa(c.Services), strconv.Itoa(e.Ready), strconv.Itoa(e.Reserve),
+			strconv.Itoa(e.NotReady), strconv.Itoa(c.Missing), seconds(c.LagSeconds), page.Ago(c.LastContact, s.Time), stamp(c.CredentialExpires),
 		})
 		if n := c.Native; n != nil {
 			native = append(native, []string{c.Name, seconds(n.BehindSeconds), strconv.Itoa(n.DifferingCount)})
@@ -153,34 +126,42 @@ func (p *statusPrinter) clusters() {
 	p.section("The clusters' own controller managers", 0, []string{"CLUSTER", "BEHIND", "DIFFERING"}, native)
 }
 
-func (p *statusPrinter) queue() {
-	var all [][]string
-	for _, l := range p.s.Lanes {
-		all = append(all, []string{l.Name, strconv.Itoa(l.Waiting), strconv.Itoa(l.Sent), seconds(l.OldestSeconds)})
+// memberState is the state of a member with the reasons of its conditions.
+func memberState(state string, conditions []metrics.Condition) string {
+	for _, c := range conditions {
+		state += ", " + c.Reason
 	}
-	p.section("Writes; "+strconv.Itoa(p.s.Comparing)+" replicas wait for a comparison", 0, []string{"LANE", "WAITING", "UNDER WAY", "OLDEST"}, all)
+	return state
 }
 
-func (p *statusPrinter) sinks() {
+func printQueue(p *printer, s *metrics.Status) {
 	var all [][]string
-	for i := range p.s.Sinks {
-		k := &p.s.Sinks[i]
+	for _, l := range s.Lanes {
+		all = append(all, []string{l.Name, strconv.Itoa(l.Waiting), strconv.Itoa(l.Sent), seconds(l.OldestSeconds)})
+	}
+	p.section("Writes; "+strconv.Itoa(s.Comparing)+" replicas wait for a comparison", 0, []string{"LANE", "WAITING", "UNDER WAY", "OLDEST"}, all)
+}
+
+func printSinks(p *printer, s *metrics.Status) {
+	var all [][]string
+	for i := range s.Sinks {
+		k := &s.Sinks[i]
 		all = append(all, []string{
 			k.Name, k.State, strconv.Itoa(k.Services), strconv.Itoa(k.Pending), strconv.Itoa(k.Refused), seconds(k.LagSeconds),
-			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Failures, 10), page.Ago(k.LastAcknowledged, p.s.Time), dash(k.LastError),
+			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Failures, 10), page.Ago(k.LastAcknowledged, s.Time), k.LastError,
 		})
 	}
 	p.section("Sinks", 0, []string{"NAME", "STATE", "SERVICES", "PENDING", "REFUSED", "LAG", "REQUESTS", "FAILURES", "LAST ACKNOWLEDGED", "LAST ERROR"}, all)
 }
 
-func (p *statusPrinter) troubles() {
+func printTroubles(p *printer, s *metrics.Status) {
 	var conflicts, rejected [][]string
-	for _, c := range p.s.Conflicts {
-		conflicts = append(conflicts, []string{c.Namespace + "/" + c.Service, c.Reason, dash(c.Cluster), page.Ago(c.Since, p.s.Time), c.Message})
+	for _, c := range s.Conflicts {
+		conflicts = append(conflicts, []string{c.Namespace + "/" + c.Service, c.Reason, c.Cluster, page.Ago(c.Since, s.Time), c.Message})
 	}
-	for _, r := range p.s.Rejected {
-		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason, page.Ago(r.Since, p.s.Time)})
+	for _, r := range s.Rejected {
+		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason, page.Ago(r.Since, s.Time)})
 	}
-	p.section("Conflicts", p.s.ConflictCount, []string{"SERVICE", "REASON", "CLUSTER", "SINCE", "MESSAGE"}, conflicts)
-	p.section("Rejected addresses", p.s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON", "SINCE"}, rejected)
+	p.section("Conflicts", s.ConflictCount, []string{"SERVICE", "REASON", "CLUSTER", "SINCE", "MESSAGE"}, conflicts)
+	p.section("Rejected addresses", s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON", "SINCE"}, rejected)
 }

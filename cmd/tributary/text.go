@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -40,7 +41,7 @@ func (p *printer) table(headings []string, rows [][]string) {
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, cells := range append([][]string{headings}, rows...) {
 		for i := range cells {
-			cells[i] = clean(cells[i])
+			cells[i] = clean(cmp.Or(cells[i], "-"))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -76,7 +77,7 @@ func clean(s string) string {
 // with logs of other machines.
 func stamp(t time.Time) string {
 	if t.IsZero() {
-		return "-"
+		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
@@ -84,9 +85,22 @@ func stamp(t time.Time) string {
 // seconds renders a number of seconds.
 func seconds(s float64) string { return page.Short(time.Duration(s * float64(time.Second))) }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
+// maxShown is how many addresses of each sort a line names.
+const maxShown = 3
+
+// delta says what a change does to traffic: the addresses of each sort.
+func delta(added, removed, readied, unreadied []string) string {
+	var parts []string
+	for _, sort := range []struct {
+		mark string
+		list []string
+	}{{"+", added}, {"-", removed}, {"ready:", readied}, {"unready:", unreadied}} {
+		for _, address := range sort.list[:min(maxShown, len(sort.list))] {
+			parts = append(parts, sort.mark+address)
+		}
+		if more := len(sort.list) - maxShown; more > 0 {
+			parts = append(parts, fmt.Sprintf("%s%d more", sort.mark, more))
+		}
 	}
-	return s
+	return strings.Join(parts, " ")
 }

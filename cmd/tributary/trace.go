@@ -24,86 +24,72 @@ import (
 // maxLine bounds one change record: a first fill may name 5,000 addresses.
 const maxLine = 16 << 20
 
-// traceColumns are the headings, and how wide the columns are while changes are followed.
+// traceColumns are the headings, and how wide the columns are: rows are printed as they come.
 var traceColumns = []struct {
 	heading string
 	width   int
-}{{"SEEN", 24}, {"WRITTEN", 24}, {"CLUSTER", 12}, {"SERVICE", 24}, {"RESULT", 7}, {"TOTAL", 9}, {"QUEUE", 9}, {"COMPUTE", 9}, {"WRITE", 9}, {"CAUSE", 40}, {"CHANGE", 0}}
+}{{"SEEN", 24}, {"TOTAL", 7}, {"QUEUE", 7}, {"COMPUTE", 7}, {"WRITE", 7}, {"RESULT", 7}, {"CLUSTER", 10}, {"SERVICE", 20}, {"CAUSE", 32}, {"CHANGE", 0}}
 
 // newTraceCommand shows change records, newest last; with --follow until it is
 // interrupted.
 func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "trace", Short: "Show what changed, why, and how long each step took; newest last", Args: noArguments,
+		Use: "trace", Short: "Show what changed, why, and how long each step took; newest last", Args: cobra.NoArgs,
 		Example: "  tributary trace --service shop/web\n  tributary trace --ip 10.2.3.4 --context ingress\n  tributary trace --follow -o json",
 	}
 	from := addInstanceFlags(cmd)
 	flags := cmd.Flags()
 	flags.String("service", "", "only changes of this Service: `NAMESPACE/NAME`")
-	addClusterFlag(cmd, "only changes that this member caused")
+	flags.String("cluster", "", "only changes that this `member` caused")
 	flags.String("ip", "", "only changes that touch this `address`")
 	follow := flags.BoolP("follow", "f", false, "keep showing changes as they happen")
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		values := url.Values{}
+		query := url.Values{}
 		for _, name := range []string{"service", "cluster", "ip"} {
 			if flag := flags.Lookup(name); flag.Changed {
-				values.Set(name, flag.Value.String())
+				query.Set(name, flag.Value.String())
 			}
 		}
-		if _, err := record.ParseChangesQuery(values); err != nil {
+		if _, err := record.ParseChangesQuery(query); err != nil {
 			if bad, ok := errors.AsType[*record.ParamError](err); ok {
 				err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
 			}
-			return misused(err)
+			return usage{err}
 		}
 		if *follow {
-			values.Set("follow", "true")
+			query.Set("follow", "true")
 		}
-		source, err := from.open(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer source.close()
-		t := &tracer{out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), format: output.value, follow: *follow}
-		err = t.run(cmd.Context(), source, values)
+		t := &tracer{out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), format: *output}
+		err := t.run(cmd.Context(), from, query)
 		switch {
 		case *follow && cmd.Context().Err() != nil:
 			return nil
-		case err != nil:
-			return cmpExit(err)
-		case t.shown == 0:
-			fmt.Fprintln(t.stderr, "No such change is remembered.")
-			if s, err := from.status(cmd.Context()); err == nil {
-				return memberExists(s, values.Get("cluster"))
-			}
+		case err == nil && *follow:
+			return errors.New("the instance ended the stream: it was stopped, or this reader was too slow; trace again, which with --context finds the pod that leads now")
+		case err == nil && t.shown == 0:
+			fmt.Fprintln(t.stderr, "No such change is remembered. An instance remembers the newest of its own; tributary status names its members.")
 		}
-		return nil
-	}
-	return cmd
-}
-
-// cmpExit leaves an error that has an exit code, and makes others failures.
-func cmpExit(err error) error {
-	if _, ok := errors.AsType[*exit](err); ok {
 		return err
 	}
-	return failed(err)
+	return cmd
 }
 
 // tracer is one run of `tributary trace`.
 type tracer struct {
 	out, stderr io.Writer
 	format      string
-	follow      bool
-	// rows are those of a table that is printed at the end.
-	rows  [][]string
-	shown int
+	shown       int
 }
 
-// run reads records until there are no more.
-func (t *tracer) run(ctx context.Context, source *instance, values url.Values) error {
-	body, err := source.get(ctx, "/debug/changes", values)
+// run shows records until there are no more.
+func (t *tracer) run(ctx context.Context, from *instanceFlags, query url.Values) error {
+	source, err := from.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	body, err := source.get(ctx, "/debug/changes", query)
 	if err != nil {
 		return err
 	}
@@ -115,19 +101,7 @@ func (t *tracer) run(ctx context.Context, source *instance, values url.Values) e
 			return err
 		}
 	}
-	switch {
-	case lines.Err() != nil:
-		return fmt.Errorf("read changes: %w", lines.Err())
-	case t.follow:
-		return fmt.Errorf("%s ended the stream; it was stopped, or this reader was too slow; trace again, which with --context finds the pod that leads now", source.base.Redacted())
-	}
-	p := &printer{w: t.out}
-	headings := make([]string, len(traceColumns))
-	for i, c := range traceColumns {
-		headings[i] = c.heading
-	}
-	p.table(headings, t.rows)
-	return p.err
+	return lines.Err()
 }
 
 // line handles one line of the answer: a record, a note about missed ones, or
@@ -151,42 +125,50 @@ func (t *tracer) line(line []byte) error {
 	return t.show(line, &received.Change)
 }
 
-// show prints a record: for programs as it came, so with fields that only another version
-// has, too.
+// show prints a record: for programs as it came, one JSON object a line or one YAML document.
 func (t *tracer) show(line []byte, rec *record.Change) error {
-	switch {
-	case t.format == "json":
-		_, err := fmt.Fprintf(t.out, "%s\n", line)
-		return err
-	case t.format == "yaml":
-		text, err := yaml.JSONToYAML(line)
-		if err == nil {
-			_, err = fmt.Fprintf(t.out, "---\n%s", text)
+	var text []byte
+	var err error
+	switch t.format {
+	case "json":
+		text = fmt.Appendf(nil, "%s\n", line)
+	case "yaml":
+		text, err = yaml.JSONToYAML(line)
+		text = append([]byte("---\n"), text...)
+	default:
+		var cells []string
+		if t.shown == 1 {
+			for _, c := range traceColumns {
+				cells = append(cells, c.heading)
+			}
+			text = append(text, row(cells)...)
 		}
-		return err
-	case !t.follow:
-		t.rows = append(t.rows, changeRow(rec))
-		return nil
+		text = append(text, row(changeCells(rec))...)
 	}
-	var b strings.Builder
-	if t.shown == 1 {
-		for _, c := range traceColumns {
-			fmt.Fprintf(&b, "%-*s  ", c.width, c.heading)
-		}
-		b.WriteByte('\n')
+	if err == nil {
+		_, err = t.out.Write(text)
 	}
-	for i, cell := range changeRow(rec) {
-		fmt.Fprintf(&b, "%-*s  ", traceColumns[i].width, clean(cell))
-	}
-	_, err := fmt.Fprintln(t.out, strings.TrimRight(b.String(), " "))
 	return err
 }
 
-func changeRow(rec *record.Change) []string {
-	s := rec.Stages
+// row puts cells below the headings.
+func row(cells []string) string {
+	var b strings.Builder
+	for i, cell := range cells {
+		fmt.Fprintf(&b, "%-*s  ", traceColumns[i].width, clean(cell))
+	}
+	return strings.TrimRight(b.String(), " ") + "\n"
+}
+
+func changeCells(rec *record.Change) []string {
+	s := &rec.Stages
+	change := delta(rec.Added, rec.Removed, rec.Readied, rec.Unreadied)
+	if rec.Error != "" {
+		change += " error: " + rec.Error
+	}
 	return []string{
-		stamp(rec.Cause.Arrival), stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, string(rec.Result),
-		page.Short(s.Total), page.Short(s.Queue), page.Short(s.Compute), page.Short(s.Write()), causeText(rec), deltaText(rec),
+		stamp(rec.Cause.Arrival), page.Short(s.Total), page.Short(s.Queue), page.Short(s.Compute), page.Short(s.Write()),
+		string(rec.Result), rec.Cluster, rec.Namespace + "/" + rec.Service, causeText(rec), change,
 	}
 }
 
@@ -196,27 +178,4 @@ func causeText(rec *record.Change) string {
 		text += fmt.Sprintf(", the first of %d", rec.Causes)
 	}
 	return text
-}
-
-// maxShown is how many addresses of each sort a row names.
-const maxShown = 3
-
-// deltaText says what a change did to traffic, in one cell.
-func deltaText(rec *record.Change) string {
-	var parts []string
-	for _, sort := range []struct {
-		mark string
-		list []string
-	}{{"+", rec.Added}, {"-", rec.Removed}, {"ready:", rec.Readied}, {"unready:", rec.Unreadied}} {
-		for _, address := range sort.list[:min(maxShown, len(sort.list))] {
-			parts = append(parts, sort.mark+address)
-		}
-		if more := len(sort.list) - maxShown; more > 0 {
-			parts = append(parts, fmt.Sprintf("%s%d more", sort.mark, more))
-		}
-	}
-	if rec.Error != "" {
-		parts = append(parts, "error: "+rec.Error)
-	}
-	return dash(strings.Join(parts, " "))
 }

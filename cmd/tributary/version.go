@@ -4,11 +4,13 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 // version and commit are set by the linker (see the Makefile); a plain `go
@@ -29,32 +31,27 @@ type buildVersion struct {
 
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: noArguments,
+		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: cobra.NoArgs,
 	}
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := readBuildVersion()
-		if output.value != "text" {
-			return printObject(cmd.OutOrStdout(), output.value, "Version", v)
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
-			v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
-		return failed(err)
+		return show(cmd.OutOrStdout(), *output, v, func(p *printer) {
+			p.printf("tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
+				v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
+		})
 	}
 	return cmd
 }
 
 // readBuildVersion collects what linker and toolchain know of this binary.
 func readBuildVersion() buildVersion {
-	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Kubernetes: "unknown"}
-	info, ok := debug.ReadBuildInfo()
-	if ok {
-		if v.Version == "" {
-			v.Version = info.Main.Version
-		}
+	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Version = cmp.Or(v.Version, info.Main.Version)
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && v.Commit == "" {
-				v.Commit = s.Value
+			if s.Key == "vcs.revision" {
+				v.Commit = cmp.Or(v.Commit, s.Value)
 			}
 		}
 		for _, dep := range info.Deps {
@@ -63,11 +60,12 @@ func readBuildVersion() buildVersion {
 			}
 		}
 	}
-	if v.Version == "" {
-		v.Version = "(devel)"
-	}
-	if v.Commit == "" {
-		v.Commit = "unknown"
-	}
+	v.Version, v.Commit, v.Kubernetes = cmp.Or(v.Version, "(devel)"), cmp.Or(v.Commit, "unknown"), cmp.Or(v.Kubernetes, "unknown")
 	return v
+}
+
+// appBuild is what the app says of this binary.
+func appBuild() app.Build {
+	v := readBuildVersion()
+	return app.Build{Version: v.Version, Commit: v.Commit}
 }

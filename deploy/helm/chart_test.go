@@ -164,7 +164,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 	own := func(namespace string) []string {
 		return in("Role "+namespace, "get,create,update leases", "get,create,update configmaps")
 	}
-	const secrets = "get,list,watch,update secrets"
+	const secrets = "get,list,update secrets"
 	for name, c := range map[string]struct {
 		config string
 		want   [][]string

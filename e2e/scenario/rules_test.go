@@ -73,7 +73,7 @@ func TestRulesAtRunTime(t *testing.T) {
 		return s + strings.Replace(imageRule, "c.image)", "c.imagge)", 1)
 	})
 	w.reportsConfig("undefined field 'imagge'")
-	if code, out := w.command("check", "--offline", "--config", w.config); code != 2 || !strings.Contains(out, "undefined field 'imagge'") {
+	if code, out := w.command("check", "--config", w.config); code != 2 || !strings.Contains(out, "undefined field 'imagge'") {
 		t.Errorf("check: exit %d\n%s", code, out)
 	}
 	w.annotate(a, "web-0", `"ops.example.com/off": "yes"`)

@@ -5,9 +5,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +26,6 @@ import (
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/sinks"
-	"tributary.dev/tributary/syncer"
 )
 
 // Options say what an App is. All fields must be set.
@@ -43,6 +45,7 @@ type App struct {
 	Options
 	started    time.Time
 	metrics    *metrics.Metrics
+	watcher    *config.Watcher
 	ingress    *ingress
 	permit     *leader.Permit
 	set        *clusters.Set
@@ -56,32 +59,24 @@ type App struct {
 	// not make this process any readier.
 	ready atomic.Bool
 
-	// applying guards known: whether it is known which cluster each member is.
+	// joined is closed when the first members are there, which is once it was read which
+	// cluster each is (recorded): nobody writes before. applying guards recorded.
+	joined   chan struct{}
 	applying sync.Mutex
-	known    bool
-	// joining is closed when the first members are there: nobody writes before.
-	joining chan struct{}
+	recorded bool
 
 	mu sync.Mutex
-	// All below is guarded by mu. loaded is what runs, since when, and joined when each
-	// member was configured.
+	// loaded is the configuration that runs, since loadedAt; both are guarded by mu.
 	loaded   *config.Loaded
 	loadedAt time.Time
-	joined   map[string]time.Time
-	// secrets ends the following of the Secrets that are members, selector is how they are
-	// selected; nil and empty: none are wanted.
-	secrets  context.CancelFunc
-	selector string
-	watcher  *config.Watcher
 }
 
 // New returns an App of a configuration that does nothing until it is run.
 func New(watcher *config.Watcher, o Options) *App {
 	loaded := watcher.Loaded()
 	a := &App{
-		Options: o, started: time.Now(), permit: &leader.Permit{}, source: &source{},
-		loaded: loaded, loadedAt: time.Now(), joined: map[string]time.Time{}, watcher: watcher,
-		joining: make(chan struct{}),
+		Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{}, source: &source{},
+		loaded: loaded, loadedAt: time.Now(), joined: make(chan struct{}),
 	}
 	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: a.status})
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
@@ -91,18 +86,17 @@ func New(watcher *config.Watcher, o Options) *App {
 	})
 	a.set = clusters.NewSet(clusters.Options{
 		Sink: a, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
-		Wrap: func(member string) func(roundTripper) roundTripper {
+		Wrap: func(member string) func(http.RoundTripper) http.RoundTripper {
 			return a.metrics.Transport(metrics.RoleMember, member)
 		},
 	})
 	a.source.set = a.set
-	a.source.use(loaded)
 	a.reconciler = reconcile.New(reconcile.Options{
-		Access: a.ingress.follow.Access, Write: a.ingress.write.Access, Source: a.source, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
+		Access: a.ingress.follow, Write: a.ingress.write, Source: a.source, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
 		Instance: loaded.Config.Instance, Events: reconcile.NewEvents("tributary", a.events, o.Logger), Logger: o.Logger,
 	})
-	a.identities = reconcile.NewIdentities(a.ingress.write.Access, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
-	a.adopt(loaded)
+	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
+	a.use(&config.Loaded{Config: &config.Config{}}, loaded)
 	return a
 }
 
@@ -119,8 +113,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.Path, err)
 	}
-	a.elector.Store(leader.New(a.election(loaded, pages.address())))
-	a.report(loaded)
+	a.elector.Store(a.newElector(loaded, pages.address()))
 
 	var group sync.WaitGroup
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -135,10 +128,9 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup
 	leading.Go(func() {
-		a.ingress.ownNamespace(ctx, loaded.Config.Namespace, a.labels())
+		a.ingress.ownNamespace(ctx, loaded.Config.Namespace, labelsOf(loaded.Config))
 		a.elector.Load().Run(ctx, a.lead)
 	})
-	group.Go(func() { watcher.Run(ctx, func(loaded *config.Loaded) { a.apply(ctx, loaded) }) })
 	<-ctx.Done()
 	o.Logger.Info("stopping")
 	// The Lease is released through the ingress cluster's connections: they end last.
@@ -154,44 +146,33 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler(a.metrics, a.Logger))
-	mux.Handle("GET "+ExplainPath, a.explainHandler())
+	mux.HandleFunc("GET "+ExplainPath, a.explainHandler)
 	return mux
 }
 
-// follow follows the ingress cluster and the members, both from the start: what stands is a
-// member's share until it has been listed.
+// follow follows the configuration, the ingress cluster and the members, all from the start:
+// what the ingress cluster has is a member's share until it has been listed.
 func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
+	secrets := &secrets{access: a.ingress.follow, running: a.running, offer: a.watcher.Offer, logger: a.Logger}
+	group.Go(func() { a.watcher.Run(ctx, a.apply) })
+	group.Go(func() { secrets.run(ctx) })
 	group.Go(func() { a.reconciler.Follow(ctx) })
 	group.Go(func() { a.identities.Run(ctx) })
-	a.followSecrets(ctx, a.running())
 	group.Go(func() {
-		if a.identityRead(ctx) {
-			a.applyMembers(true)
-			a.set.Run(ctx)
+		if _, err := a.identities.Of(ctx, ""); err != nil {
+			return // ctx has ended
 		}
+		a.applyMembers(true)
+		close(a.joined)
+		a.set.Run(ctx)
 	})
 	group.Go(func() { a.onceListed(ctx) })
 }
 
-// lead writes until ctx is done: this process leads for as long.
+// lead writes until ctx is done: this process leads for as long. It begins when all members are
+// known, or what the ingress cluster has would be taken for that of clusters that left: those
+// that are Secrets are waited for, but not for ever, since those of the file need no Secret.
 func (a *App) lead(ctx context.Context) {
-	a.awaitSecrets(ctx)
-	select {
-	case <-ctx.Done():
-		return
-	case <-a.joining: // or what stands would be taken for that of clusters that left
-	}
-	var group sync.WaitGroup
-	a.set.Lead()
-	group.Go(func() { a.reconciler.Lead(ctx) })
-	renewer := &renewer{loaded: a.running, ingress: a.ingress.write.clientset, version: a.Build.Version, logger: a.Logger, failed: map[string]string{}}
-	group.Go(func() { renewer.run(ctx) })
-	group.Wait()
-}
-
-// awaitSecrets waits until the members that are Secrets are known, so that a start does not
-// take them for clusters that left; not for ever, since those of the file need no Secret.
-func (a *App) awaitSecrets(ctx context.Context) {
 	for a.running().SecretsUnread && time.Since(a.started) < readyAfter {
 		select {
 		case <-ctx.Done():
@@ -199,21 +180,17 @@ func (a *App) awaitSecrets(ctx context.Context) {
 		case <-time.After(listedLook / 10):
 		}
 	}
-}
-
-// election are the options of the elector.
-func (a *App) election(loaded *config.Loaded, address string) leader.Options {
-	c := loaded.Config
-	return leader.Options{
-		Client: a.ingress.elect.clientset, Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(loaded, address),
-		Labels:        a.labels(),
-		LeaseDuration: c.LeaderElection.LeaseDuration.Value(), Disabled: !c.LeaderElection.Enabled, Permit: a.permit, Logger: a.Logger,
+	select {
+	case <-ctx.Done():
+		return
+	case <-a.joined:
 	}
-}
-
-// labels are those of what is ours beside replicas.
-func (a *App) labels() map[string]string {
-	return map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: a.running().Config.Instance}
+	var group sync.WaitGroup
+	a.set.Lead()
+	group.Go(func() { a.reconciler.Lead(ctx) })
+	renewer := &renewer{loaded: a.running, ingress: clientOf(a.ingress.write), version: a.Build.Version, logger: a.Logger, failed: map[string]string{}}
+	group.Go(func() { renewer.run(ctx) })
+	group.Wait()
 }
 
 // events is the client by which Events are posted.
@@ -231,122 +208,106 @@ func (a *App) running() *config.Loaded {
 	return a.loaded
 }
 
-// apply takes news from the configuration's files.
-func (a *App) apply(ctx context.Context, loaded *config.Loaded) {
+// apply takes news from the configuration's files, or from Secrets.
+func (a *App) apply(loaded *config.Loaded) {
 	former := a.running()
-	a.report(loaded)
-	if loaded.Config != former.Config || loaded.Refused != former.Refused {
+	changed := loaded.Config != former.Config
+	if changed {
+		a.Logger.Info("configuration reloaded", "file", a.Path)
+	}
+	if changed || loaded.Refused != former.Refused {
 		a.metrics.ConfigReload(loaded.Refused)
 	}
-	a.ingress.use(loaded.Ingress)
-	a.source.use(loaded)
-	a.adopt(loaded)
-	a.followSecrets(ctx, loaded)
-	if loaded.Config != former.Config {
+	a.mu.Lock()
+	if a.loaded = loaded; changed {
+		a.loadedAt = time.Now()
+	}
+	a.mu.Unlock()
+	a.use(former, loaded)
+	if changed {
 		a.reconciler.CompareAll(record.EventConfigured)
 	}
 }
 
-// adopt makes a configuration the running one.
-func (a *App) adopt(loaded *config.Loaded) {
-	now := time.Now()
-	a.mu.Lock()
-	if a.loaded.Config != loaded.Config {
-		a.loadedAt = now
-	}
-	a.loaded = loaded
-	present := map[string]bool{}
-	for _, c := range loaded.Config.Clusters {
-		present[c.Name] = true
-		if _, known := a.joined[c.Name]; !known {
-			a.joined[c.Name] = now
-			a.metrics.AddCluster(c.Name)
+// use hands a configuration, in place of a former one, to all who go by it.
+func (a *App) use(former, loaded *config.Loaded) {
+	before := notesOn(former)
+	for _, n := range notesOn(loaded) {
+		if !slices.Contains(before, n) {
+			a.Logger.Warn(n.what, "cluster", n.cluster, "note", n.why)
 		}
 	}
-	for name := range a.joined {
-		if !present[name] {
-			delete(a.joined, name)
-			a.metrics.RemoveCluster(name)
-			a.Logger.Info("member removed from the configuration", "cluster", name)
-		}
+	a.ingress.use(loaded.Ingress)
+	a.source.use(loaded)
+	memberOf := func(c *config.Config) []string {
+		return names(c.Clusters, func(m config.Cluster) string { return m.Name })
 	}
-	a.mu.Unlock()
+	for _, name := range lacking(memberOf(former.Config), memberOf(loaded.Config)) {
+		a.metrics.AddCluster(name)
+	}
+	for _, name := range lacking(memberOf(loaded.Config), memberOf(former.Config)) {
+		a.metrics.RemoveCluster(name)
+		a.Logger.Info("member removed from the configuration", "cluster", name)
+	}
 	a.applyMembers(false)
-	specs := sinkSpecs(loaded.Config)
-	for _, k := range a.sinks.Status() {
-		if !named(specs, k.Name) {
-			a.metrics.RemoveSink(k.Name)
-		}
+	sinkOf := func(c *config.Config) []string { return names(c.Sinks, func(k config.Sink) string { return k.Name }) }
+	for _, name := range lacking(sinkOf(loaded.Config), sinkOf(former.Config)) {
+		a.metrics.RemoveSink(name)
 	}
-	a.sinks.Configure(specs)
+	a.sinks.Configure(sinkSpecs(loaded.Config))
 }
 
-// applyMembers makes the members those of the configuration, from when on it is known by
-// which identities they are on record.
-func (a *App) applyMembers(known bool) {
+func names[T any](all []T, of func(T) string) (names []string) {
+	for _, one := range all {
+		names = append(names, of(one))
+	}
+	return names
+}
+
+// lacking is what a list lacks of another.
+func lacking(list, of []string) []string {
+	return slices.DeleteFunc(of, func(name string) bool { return slices.Contains(list, name) })
+}
+
+// applyMembers makes the members those of the configuration, from when on it is known which
+// cluster each is.
+func (a *App) applyMembers(recorded bool) {
 	a.applying.Lock()
 	defer a.applying.Unlock()
-	first := known && !a.known
-	if a.known = a.known || known; a.known {
+	if a.recorded = a.recorded || recorded; a.recorded {
 		a.set.Apply(clusters.SettingsOf(a.running()))
 	}
-	if first {
-		close(a.joining)
-	}
 }
 
-// report says what is wrong with a configuration, as far as it was not said before.
-func (a *App) report(loaded *config.Loaded) {
-	former := a.running()
-	first := former == loaded
-	if loaded.Refused != nil && (first || former.Refused == nil || former.Refused.Error() != loaded.Refused.Error()) {
-		a.Logger.Error("configuration refused, the running one stays", "file", a.Path, "error", loaded.Refused)
-	}
-	if !first && loaded.Config != former.Config {
-		a.Logger.Info("configuration reloaded", "file", a.Path)
-	}
-	if len(loaded.Restart) > 0 && fmt.Sprint(loaded.Restart) != fmt.Sprint(former.Restart) {
-		a.Logger.Warn("a change of the configuration waits for a restart", "fields", loaded.Restart)
-	}
-	told := func(was, is config.Access, attrs ...any) {
-		if is.Err != nil && (first || was.Err == nil || was.Err.Error() != is.Err.Error()) {
-			a.Logger.Error("kubeconfig refused, the former connection stays", append(attrs, "error", is.Err)...)
-		}
-		if is.Note != "" && (first || is.Note != was.Note) {
-			a.Logger.Warn("about a kubeconfig", append(attrs, "context", is.Context, "note", is.Note)...)
+// note is what an operator should know of a configuration: it is logged when it is news.
+type note struct{ what, cluster, why string }
+
+// notesOn are all notes on a configuration.
+func notesOn(loaded *config.Loaded) (all []note) {
+	add := func(what, cluster, why string) {
+		if why != "" {
+			all = append(all, note{what, cluster, why})
 		}
 	}
-	told(former.Ingress, loaded.Ingress, "role", "ingress")
+	access := func(cluster string, access config.Access) {
+		add("kubeconfig refused, the former connection stays", cluster, text(access.Err))
+		add("about a kubeconfig", cluster, access.Note)
+	}
+	add("configuration refused, the running one stays", "", text(loaded.Refused))
+	add("a Secret is no member", "", text(errors.Join(loaded.SecretErrors...)))
+	add("a change of the configuration waits for a restart", "", strings.Join(loaded.Restart, ", "))
+	access("ingress", loaded.Ingress)
 	for _, c := range loaded.Config.Clusters {
-		was, is := former.Members[c.Name], loaded.Members[c.Name]
-		told(was, is, "cluster", c.Name)
-		if why := NotRenewed(is); why != "" && (first || was.Hash != is.Hash) {
-			a.Logger.Warn("a token will end", "cluster", c.Name, "note", why)
-		}
+		access(c.Name, loaded.Members[c.Name])
+		add("a token will end", c.Name, NotRenewed(loaded.Members[c.Name]))
 	}
+	return all
 }
 
-// followSecrets follows the Secrets that the configuration wants as members.
-func (a *App) followSecrets(ctx context.Context, loaded *config.Loaded) {
-	selector := ""
-	if from := loaded.Config.ClustersFrom.Secrets; from != nil {
-		selector = from.Selector
+// text is what an error says; "" without one.
+func text(err error) string {
+	if err == nil {
+		return ""
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if selector == a.selector {
-		return
-	}
-	if a.secrets != nil {
-		a.secrets()
-	}
-	if a.selector, a.secrets = selector, nil; selector != "" {
-		following, stop := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			followSecrets(following, a.ingress.follow.Access, loaded.Config, a.watcher.Offer, a.Logger)
-		}()
-		a.secrets = func() { stop(); <-done }
-	}
+	return err.Error()
 }

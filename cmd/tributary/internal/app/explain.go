@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,20 +18,15 @@ import (
 )
 
 // ExplainPath answers GET with what becomes of a replica; its parameter is service,
-// as namespace/name. Without it the answer is Explainable.
+// as namespace/name.
 const ExplainPath = "/debug/explain"
 
-// Explainable are the replicas that members contribute to, for the completion of names.
-type Explainable struct {
-	Services []string `json:"services"`
-}
-
-// Explanation is the answer: every member's Service and pods, and what stands.
+// Explanation is the answer: every member's Service and pods, and what the ingress cluster has.
 type Explanation struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Members   []ExplainedMember `json:"members"`
-	Stands    Standing          `json:"stands"`
+	Current   ExplainedReplica  `json:"current"`
 	// Conflicts are those of the status that are about the replica.
 	Conflicts []metrics.Conflict `json:"conflicts,omitempty"`
 }
@@ -44,8 +38,8 @@ type ExplainedMember struct {
 	Conditions []metrics.Condition `json:"conditions,omitempty"`
 	// Place is its place in the failover order, the first choice 0.
 	Place int `json:"place"`
-	// Listed is whether the member was listed completely: until then what stands of it is
-	// its share.
+	// Listed is whether the member was listed completely: until then what the ingress cluster
+	// has of it is its share.
 	Listed bool `json:"listed"`
 	// Reserve is why all its endpoints are reserves; empty where they are not.
 	Reserve string `json:"reserve,omitempty"`
@@ -67,8 +61,7 @@ type ExplainedService struct {
 	Pods        []ExplainedPod `json:"pods,omitempty"`
 }
 
-// ExplainedPod is one pod: its grade as an endpoint and why it is no better, and how it
-// stands.
+// ExplainedPod is one pod: its grade as an endpoint and why it is no better.
 type ExplainedPod struct {
 	Pod  string   `json:"pod"`
 	IPs  []string `json:"ips,omitempty"`
@@ -78,19 +71,19 @@ type ExplainedPod struct {
 	Why   string `json:"why,omitempty"`
 	// Rule is the rule of the configuration that decided about it.
 	Rule string `json:"rule,omitempty"`
-	// Stands is how it stands in the ingress cluster: "ready", "not ready" or "no".
-	Stands string `json:"stands"`
+	// Current is how the ingress cluster has it: "ready", "not ready" or "no".
+	Current string `json:"current"`
 }
 
-// Standing is what stands of the replica in the ingress cluster.
-type Standing struct {
+// ExplainedReplica is what the ingress cluster has of the replica.
+type ExplainedReplica struct {
 	// Service is "ours", "foreign", "none", or "unknown" before the cluster was listed.
-	Service   string             `json:"service"`
-	Endpoints []StandingEndpoint `json:"endpoints,omitempty"`
+	Service   string              `json:"service"`
+	Endpoints []ExplainedEndpoint `json:"endpoints,omitempty"`
 }
 
-// StandingEndpoint is an address in our slices.
-type StandingEndpoint struct {
+// ExplainedEndpoint is an address in our slices.
+type ExplainedEndpoint struct {
 	Cluster     string `json:"cluster"`
 	Address     string `json:"address"`
 	Ready       bool   `json:"ready"`
@@ -98,40 +91,49 @@ type StandingEndpoint struct {
 	Terminating bool   `json:"terminating"`
 }
 
-// explainHandler serves explanations, and the names of all replicas.
-func (a *App) explainHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text := r.URL.Query().Get("service")
-		key, ok := syncer.ParseKey(text)
-		switch {
-		case ok:
-			page.JSON(w, a.explain(key))
-		case text != "":
-			http.Error(w, fmt.Sprintf("service: %.200q is not NAMESPACE/NAME", text), http.StatusBadRequest)
-		default:
-			names := Explainable{Services: []string{}}
-			for _, key := range a.set.Replicas() {
-				names.Services = append(names.Services, key.String())
-			}
-			page.JSON(w, names)
+// Conditions names those that are true.
+func (e *ExplainedEndpoint) Conditions() string {
+	var names []string
+	for name, set := range map[string]bool{"ready": e.Ready, "serving": e.Serving, "terminating": e.Terminating} {
+		if set {
+			names = append(names, name)
 		}
-	})
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// explainHandler serves explanations.
+func (a *App) explainHandler(w http.ResponseWriter, r *http.Request) {
+	text := r.URL.Query().Get("service")
+	if key, ok := syncer.ParseKey(text); ok {
+		page.JSON(w, a.explain(key))
+		return
+	}
+	http.Error(w, fmt.Sprintf("service: %.200q is not NAMESPACE/NAME", text), http.StatusBadRequest)
 }
 
 // explain gathers what is known of a replica.
-func (a *App) explain(key syncer.Key) Explanation {
-	out := Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Stands: Standing{Service: "unknown"}}
+func (a *App) explain(key syncer.Key) *Explanation {
+	out := &Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Current: ExplainedReplica{Service: "unknown"}}
 	if a.reconciler.Synced() {
-		out.Stands = standingOf(a.reconciler.Current(key))
+		out.Current = explainReplica(a.reconciler.Current(key))
 	}
 	loaded, states := a.running(), map[string]metrics.ClusterStatus{}
 	for _, c := range a.set.Status() {
 		states[c.Name] = c
 	}
 	for _, e := range a.set.Explain(key) {
-		m := explained(&e, &out.Stands, loaded.Rules.For(e.Member).Names())
-		m.State, m.Conditions = states[e.Member].State, states[e.Member].Conditions
-		m.Place = loaded.Config.Replicas.Place(key.Namespace, e.Member)
+		m := ExplainedMember{
+			Cluster: e.Member, State: states[e.Member].State, Conditions: states[e.Member].Conditions,
+			Place: loaded.Config.Replicas.Place(key.Namespace, e.Member), Listed: e.Share.Listed, Reserve: e.Share.Reserve,
+		}
+		for _, q := range e.Questions {
+			m.Asked = append(m.Asked, q.Kind.String()+" "+q.Key.String())
+		}
+		if e.Found {
+			m.Service = explainService(&e, &out.Current, loaded.Rules.For(e.Member).Names())
+		}
 		out.Members = append(out.Members, m)
 	}
 	for _, c := range a.metrics.Status().Conflicts {
@@ -142,9 +144,9 @@ func (a *App) explain(key syncer.Key) Explanation {
 	return out
 }
 
-// standingOf is what stands, by slices.
-func standingOf(now plan.Current) Standing {
-	out := Standing{Service: "none"}
+// explainReplica is what the ingress cluster has, by slices.
+func explainReplica(now plan.Current) ExplainedReplica {
+	out := ExplainedReplica{Service: "none"}
 	if now.Service != nil {
 		out.Service = "foreign"
 		if now.Service.Owned {
@@ -157,28 +159,21 @@ func standingOf(now plan.Current) Standing {
 		}
 		for i := range slice.Endpoints {
 			e := &slice.Endpoints[i]
-			out.Endpoints = append(out.Endpoints, StandingEndpoint{slice.Labels.Get(syncer.LabelSourceCluster), e.Addr.String(), e.Ready, e.Serving, e.Terminating})
+			out.Endpoints = append(out.Endpoints, ExplainedEndpoint{slice.Labels.Get(syncer.LabelSourceCluster), e.Addr.String(), e.Ready, e.Serving, e.Terminating})
 		}
 	}
-	slices.SortFunc(out.Endpoints, func(a, b StandingEndpoint) int {
-		return strings.Compare(a.Cluster+" "+a.Address, b.Cluster+" "+b.Address)
+	slices.SortFunc(out.Endpoints, func(a, b ExplainedEndpoint) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
 	})
 	return out
 }
 
-// explained is what a member has to do with the replica. rules are the names of those for it.
-func explained(e *clusters.Explained, standing *Standing, rules []string) ExplainedMember {
-	out := ExplainedMember{Cluster: e.Member, Listed: e.Share.Listed, Reserve: e.Share.Reserve}
-	for _, q := range e.Questions {
-		out.Asked = append(out.Asked, q.Kind.String()+" "+q.Key.String())
-	}
-	if !e.Found {
-		return out
-	}
+// explainService is what becomes of a member's Service. rules are the names of those for the
+// member.
+func explainService(e *clusters.Explained, now *ExplainedReplica, rules []string) *ExplainedService {
 	s := &ExplainedService{Excluded: e.Excluded, HandWritten: e.Service.Selector == nil}
-	out.Service = s
 	if e.Excluded != "" {
-		return out
+		return s
 	}
 	most := syncer.Ready // of all endpoints
 	if e.Share.Reserve != "" {
@@ -196,7 +191,7 @@ func explained(e *clusters.Explained, standing *Standing, rules []string) Explai
 	}
 	for i := range e.Pods {
 		p := &e.Pods[i]
-		pod := ExplainedPod{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Stands: "no"}
+		pod := ExplainedPod{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Current: "no"}
 		if p.Endpoint {
 			pod.Grade = strings.ReplaceAll(min(p.Grade, most).String(), "_", " ")
 		}
@@ -205,29 +200,24 @@ func explained(e *clusters.Explained, standing *Standing, rules []string) Explai
 		}
 		for _, ip := range p.IPs {
 			pod.IPs = append(pod.IPs, ip.Addr.String())
-			pod.Stands = standing.how(e.Member, ip.Addr, pod.Stands)
+		}
+		for _, current := range now.Endpoints {
+			switch {
+			case current.Cluster != e.Member || !slices.Contains(pod.IPs, current.Address):
+			case current.Ready:
+				pod.Current = "ready"
+			default:
+				pod.Current = "not ready"
+			}
 		}
 		switch {
-		case pod.Why != "" || !p.Endpoint || pod.Stands == "ready":
-		case pod.Stands == "no":
+		case pod.Why != "" || !p.Endpoint || pod.Current == "ready":
+		case pod.Current == "no":
 			pod.Why = "not written yet"
 		default:
 			pod.Why = cmp.Or(e.Share.Reserve, "a later place in the failover order") + ": others serve"
 		}
 		s.Pods = append(s.Pods, pod)
 	}
-	return out
-}
-
-// how says how an address of a member stands; before is what another of its addresses says.
-func (s *Standing) how(member string, addr netip.Addr, before string) string {
-	for i := range s.Endpoints {
-		if e := &s.Endpoints[i]; e.Cluster == member && e.Address == addr.String() {
-			if e.Ready {
-				return "ready"
-			}
-			return "not ready"
-		}
-	}
-	return before
+	return s
 }

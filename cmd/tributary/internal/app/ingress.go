@@ -5,9 +5,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -24,22 +24,20 @@ import (
 )
 
 const (
-	// ingressRetry is how often a new credential of the ingress cluster is tried again.
-	ingressRetry = 2 * time.Second
-	// openTimeout bounds the opening of a session.
-	openTimeout = 15 * time.Second
+	// openTimeout bounds the opening of a session, and ingressRetry is when a request is tried
+	// again that a start needs.
+	openTimeout, ingressRetry = 15 * time.Second, 2 * time.Second
 	// dialTimeout is how long it may take to connect.
 	dialTimeout = 10 * time.Second
 )
 
 // ingress is the ingress cluster: three ways to the same cluster, so that a burst of events
-// does not delay a write, nor either the Lease. Each has connections of its own; a new
-// credential takes the place of the old one in all three.
+// does not delay a write, nor either the Lease. Each has connections of its own.
 type ingress struct {
-	follow, write, elect *way
+	follow, write, elect *kube.Access
 	logger               *slog.Logger
-	// changed is signalled when another credential may be wanted.
-	changed chan struct{}
+	// rotated are signalled when all are to go over to another credential.
+	rotated [3]chan struct{}
 
 	mu sync.Mutex
 	// wanted is how the cluster is to be reached, and problem why it is not reached so.
@@ -47,56 +45,32 @@ type ingress struct {
 	problem error
 }
 
-// way is one of the three.
-type way struct {
-	*kube.Access
-	open func(context.Context) (*kube.Session, error)
-	mu   sync.Mutex
-	used string // hash of the credential that its session was opened with
-}
-
 // newIngress returns the ways, none of which is open yet. What is sent by write passes the
 // permit's connections.
 func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
-	i := &ingress{logger: logger, changed: make(chan struct{}, 1), wanted: loaded.Ingress}
-	pin := kube.NewPin(loaded.Config.Ingress.Identity)
-	open := func(through func(leader.Dialer) leader.Dialer) *way {
-		w := &way{}
-		w.open = func(ctx context.Context) (*kube.Session, error) {
-			access := i.access()
-			reach := rest.CopyConfig(access.REST)
-			if through != nil && reach.Dial == nil {
-				reach.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
-			}
-			if through != nil {
-				reach.Dial = through(reach.Dial)
-			}
-			ctx, cancel := context.WithTimeout(ctx, openTimeout)
-			defer cancel()
-			session, err := kube.Open(ctx, reach, kube.Options{Cluster: "ingress", Version: version, Pin: pin, Wrap: m.Transport(metrics.RoleIngress, "")})
-			i.note(err)
-			if err == nil {
-				w.mu.Lock()
-				w.used = access.Hash
-				w.mu.Unlock()
-			}
-			return session, err
-		}
-		w.Access = kube.NewAccess(w.open)
-		return w
+	i := &ingress{logger: logger, wanted: loaded.Ingress}
+	for n := range i.rotated {
+		i.rotated[n] = make(chan struct{}, 1)
 	}
-	i.follow, i.write, i.elect = open(nil), open(permit.Dial), open(nil)
+	options := kube.Options{Cluster: "ingress", Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport(metrics.RoleIngress, "")}
+	i.follow = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
+	i.elect = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
+	i.write = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
+		reach := rest.CopyConfig(i.access().REST)
+		if reach.Dial == nil {
+			reach.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+		}
+		reach.Dial = permit.Dial(reach.Dial)
+		return i.open(ctx, reach, options)
+	})
 	return i
 }
 
-func (i *ingress) access() config.Access {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.wanted
-}
-
-// note remembers why the cluster is not reached, and says so when that is news.
-func (i *ingress) note(err error) {
+// open opens a session, and remembers why it cannot be.
+func (i *ingress) open(ctx context.Context, reach *rest.Config, options kube.Options) (*kube.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	session, err := kube.Open(ctx, reach, options)
 	i.mu.Lock()
 	before := i.problem
 	i.problem = err
@@ -107,13 +81,13 @@ func (i *ingress) note(err error) {
 	case err == nil && before != nil:
 		i.logger.Info("the ingress cluster is reached")
 	}
+	return session, err
 }
 
-// trouble is why the cluster is not reached as it is configured; nil: it is.
-func (i *ingress) trouble() error {
+func (i *ingress) access() config.Access {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.problem
+	return i.wanted
 }
 
 // use says how the cluster is to be reached from now on. It never blocks.
@@ -124,68 +98,61 @@ func (i *ingress) use(access config.Access) {
 		return
 	}
 	i.wanted = access
-	select {
-	case i.changed <- struct{}{}:
-	default:
-	}
-}
-
-// run lets new credentials take the place of those in use, until ctx ends. One that does not
-// work takes nothing from what serves, and is tried again.
-func (i *ingress) run(ctx context.Context) {
-	defer func() {
-		for _, w := range []*way{i.follow, i.write, i.elect} {
-			w.Close()
-		}
-	}()
-	var retry <-chan time.Time
-	for {
+	for _, signal := range i.rotated {
 		select {
-		case <-ctx.Done():
-			return
-		case <-i.changed:
-		case <-retry:
-		}
-		retry = nil
-		if !i.renew(ctx) {
-			retry = time.After(ingressRetry)
+		case signal <- struct{}{}:
+		default:
 		}
 	}
 }
 
-// renew reports whether all ways have the credential that is wanted.
-func (i *ingress) renew(ctx context.Context) bool {
-	wanted, all, renewed := i.access().Hash, true, false
-	for _, w := range []*way{i.follow, i.write, i.elect} {
-		if _, err := w.Get(ctx); err != nil { // one that is being opened may have begun with the former credential
-			all = false
-			continue
-		}
-		w.mu.Lock()
-		stale := w.used != wanted
-		w.mu.Unlock()
-		if !stale {
-			continue
-		}
-		session, err := w.open(ctx)
-		if err != nil {
-			all = false
-			continue
-		}
-		w.Swap(session)
-		renewed = true
+// run takes new credentials into use until ctx ends, and then closes all connections.
+func (i *ingress) run(ctx context.Context) {
+	var group sync.WaitGroup
+	for n, way := range []*kube.Access{i.follow, i.write, i.elect} {
+		group.Go(func() {
+			defer way.Close()
+			kube.Rotate(ctx, i.rotated[n], func() *kube.Access { return way }, func(error) {}) // which open tells
+		})
 	}
-	if all && renewed {
-		i.logger.Info("the ingress cluster is reached with a new credential")
+	group.Wait()
+}
+
+// trouble is why the cluster is not reached as it is configured; nil: it is.
+func (i *ingress) trouble() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.problem
+}
+
+// ingressStatus is the ingress cluster as pages show it.
+func (a *App) ingressStatus() metrics.IngressStatus {
+	trouble := a.reconciler.Trouble()
+	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Synced(), Replicas: a.reconciler.Owned()}
+	session := a.ingress.follow.Current()
+	if session != nil {
+		s.LastContact, s.Version = utc(session.LastContact()), session.Version()
 	}
-	return all
+	err := errors.Join(a.ingress.trouble(), trouble)
+	switch {
+	case errors.Is(err, kube.ErrOtherCluster):
+		s.State, s.Up = "other cluster", false
+	case session == nil || trouble != nil:
+		s.State, s.Up = "unreachable", false
+	case !s.Synced:
+		s.State = "listing"
+	}
+	if err != nil {
+		s.LastError = err.Error()
+	}
+	return s
 }
 
 // ownNamespace makes Tributary's own namespace if it is missing, as it is where no chart has
 // made it. It tries until there is an answer. Who may not read or make it goes on.
 func (i *ingress) ownNamespace(ctx context.Context, name string, labels map[string]string) {
 	for ctx.Err() == nil {
-		client, err := i.elect.clientset(ctx)
+		client, err := clientOf(i.elect)(ctx)
 		if err == nil {
 			asking, cancel := context.WithTimeout(ctx, openTimeout)
 			if _, err = client.CoreV1().Namespaces().Get(asking, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
@@ -203,14 +170,13 @@ func (i *ingress) ownNamespace(ctx context.Context, name string, labels map[stri
 	}
 }
 
-// clientset is the client of a way.
-func (w *way) clientset(ctx context.Context) (kubernetes.Interface, error) {
-	session, err := w.Get(ctx)
-	if err != nil {
-		return nil, err
+// clientOf is how the client of a way is asked for.
+func clientOf(way *kube.Access) func(context.Context) (kubernetes.Interface, error) {
+	return func(ctx context.Context) (kubernetes.Interface, error) {
+		session, err := way.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return session.Clientset(), nil
 	}
-	return session.Clientset(), nil
 }
-
-// roundTripper is short for what wraps transports.
-type roundTripper = http.RoundTripper

@@ -36,7 +36,7 @@ func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.
 	}
 	select {
 	case <-deadline.Done():
-	case <-a.joining: // before it nothing is a member
+	case <-a.joined: // before it nothing is a member
 	}
 	ticker := time.NewTicker(planLook)
 	defer ticker.Stop()

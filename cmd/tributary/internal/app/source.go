@@ -108,12 +108,6 @@ func (a *App) standing(ctx context.Context, name string) []member.Standing {
 	return all
 }
 
-// identityRead waits until the record of identities was read; false: ctx ended before.
-func (a *App) identityRead(ctx context.Context) bool {
-	_, err := a.identities.Of(ctx, "")
-	return err == nil
-}
-
 // identity is the UID by which a member is on record, and learned puts it there.
 func (a *App) identity(name string) string {
 	uid, _ := a.identities.Of(context.Background(), name) // which was read before members were made
@@ -155,10 +149,6 @@ func sinkSpecs(c *config.Config) []sinks.Spec {
 		}
 	}
 	return specs
-}
-
-func named(specs []sinks.Spec, name string) bool {
-	return slices.ContainsFunc(specs, func(s sinks.Spec) bool { return s.Name == name })
 }
 
 // SinkAuth is how the requests of a sink prove who sends them.

@@ -4,20 +4,16 @@
 package app
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// readyAfter is how long a member that is not reached may hold back readiness.
+// readyAfter is for how long after the start a member that is not reached holds back readiness.
 const readyAfter = 15 * time.Second
 
 // status is the state of the process: what /debug/status shows and where the
@@ -29,10 +25,7 @@ func (a *App) status() metrics.Status {
 	loaded := a.loaded
 	s.Config = metrics.ConfigStatus{File: a.Path, LoadedAt: a.loadedAt.UTC(), Restart: loaded.Restart}
 	a.mu.Unlock()
-	s.Instance = loaded.Config.Instance
-	if loaded.Refused != nil {
-		s.Config.Error = loaded.Refused.Error()
-	}
+	s.Instance, s.Config.Error = loaded.Config.Instance, text(loaded.Refused)
 	for _, err := range loaded.SecretErrors {
 		s.Config.Refused = append(s.Config.Refused, err.Error())
 	}
@@ -86,67 +79,21 @@ func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (
 	if loaded.SecretsUnread && time.Since(a.started) < readyAfter {
 		reasons = append(reasons, "the Secrets of members have not been listed yet")
 	}
-	a.mu.Lock()
-	joined := maps.Clone(a.joined)
-	a.mu.Unlock()
-	for _, m := range members {
-		if m.Synced {
-			delete(joined, m.Name)
-		} else if m.Up && m.State == clusters.StateListing {
-			joined[m.Name] = time.Now() // however long that takes
-		}
+	select {
+	case <-a.joined:
+	default:
+		reasons = append(reasons, "the record of which cluster each member is has not been read yet")
 	}
-	for _, name := range slices.Sorted(maps.Keys(joined)) {
-		if time.Since(joined[name]) < readyAfter {
-			reasons = append(reasons, fmt.Sprintf("cluster %s has not been listed yet", name))
+	for i := range members {
+		m := &members[i] // one that answers is waited for, however long its list takes
+		if listing := m.Up && m.State == clusters.StateListing; !m.Synced && (listing || time.Since(a.started) < readyAfter) {
+			reasons = append(reasons, fmt.Sprintf("cluster %s has not been listed yet", m.Name))
 		}
 	}
 	if len(reasons) == 0 && !a.ready.Swap(true) {
 		a.Logger.Info("ready")
 	}
 	return reasons
-}
-
-func (a *App) ingressStatus() metrics.IngressStatus {
-	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Synced(), Replicas: a.reconciler.Owned()}
-	session := a.ingress.follow.Current()
-	if session != nil {
-		s.LastContact, s.Version = utc(session.LastContact()), session.Version()
-	}
-	trouble := a.reconciler.Trouble()
-	switch {
-	case errors.Is(trouble, kube.ErrOtherCluster) || errors.Is(a.ingress.trouble(), kube.ErrOtherCluster):
-		s.State, s.Up = "other cluster", false
-	case session == nil || trouble != nil:
-		s.State, s.Up = "unreachable", false
-	case !s.Synced:
-		s.State = "listing"
-	}
-	if err := errors.Join(a.ingress.trouble(), trouble); err != nil {
-		s.LastError = err.Error()
-	}
-	return s
-}
-
-func (a *App) leaderStatus() metrics.LeaderStatus {
-	elector := a.elector.Load()
-	if elector == nil || !a.reconciler.Synced() {
-		return metrics.LeaderStatus{}
-	}
-	e := elector.State()
-	out := metrics.LeaderStatus{State: "standby", Since: utc(e.Since), Identity: e.Identity, Holder: e.Holder, Lease: e.Lease}
-	switch {
-	case e.Leading && !a.running().Config.LeaderElection.Enabled:
-		out.State = "alone"
-	case e.Leading:
-		out.State = "leading"
-	case out.Holder == out.Identity: // its own Lease, which it may not renew: nobody leads
-		out.Holder = ""
-	}
-	if e.Err != nil {
-		out.Error = e.Err.Error()
-	}
-	return out
 }
 
 // utc leaves the zero time as it is, which a status shows as never.

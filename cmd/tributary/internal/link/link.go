@@ -4,24 +4,43 @@
 package link
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"text/template"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/syncer"
 )
 
-// Options say which cluster becomes a member and where its kubeconfig is kept.
+const (
+	// What our objects are labelled with, beside the mark: accountLabel names the account in
+	// the member that they are for.
+	nameLabel, nameValue = "app.kubernetes.io/name", "tributary-member"
+	accountLabel         = "tributary.dev/account"
+	// memberAnnotation of an account names the member that it is of.
+	memberAnnotation = "tributary.dev/member"
+	// fieldManager is ours in server-side apply.
+	fieldManager = "tributary-link"
+)
+
+// Options say which cluster becomes a member and where its kubeconfig is stored.
 type Options struct {
 	// Name is the member's.
 	Name string
@@ -29,19 +48,17 @@ type Options struct {
 	Namespace, Account string
 	// Namespaces are those that Tributary may read, by Roles in them; none for all.
 	Namespaces []string
-	// Lifetime is asked for the token, ten minutes at least; the API server may give less.
-	Lifetime time.Duration
-	// Server is how Tributary reaches the member.
-	Server Server
-	// Member and Objects are the administrator's clients of the member.
-	Member  kubernetes.Interface
-	Objects dynamic.Interface
-	// Keep is where the kubeconfig is kept.
-	Keep Keep
+	// Server is how Tributary reaches the member: an address and a certificate authority. Its
+	// credential, which is the administrator's, is not used.
+	Server *rest.Config
+	// Member is the administrator's client of the member, Ingress that of the ingress cluster;
+	// without it the kubeconfig is stored in File.
+	Member, Ingress dynamic.Interface
+	// IngressNamespace is where the Secret with the kubeconfig is.
+	IngressNamespace, File string
+	// Report is told what is done: "created", "updated", "unchanged" or "deleted", and the object.
+	Report func(did, what string)
 }
-
-// minLifetime is the shortest life of a token that Kubernetes gives.
-const minLifetime = 10 * time.Minute
 
 // Validate reports what is wrong with the options, as flags of the command.
 func (o *Options) Validate() error {
@@ -54,178 +71,174 @@ func (o *Options) Validate() error {
 	label("NAME", o.Name)
 	label("--namespace", o.Namespace)
 	label("--account", o.Account)
+	label("--ingress-namespace", o.IngressNamespace)
 	for _, namespace := range o.Namespaces {
 		label("--namespaces", namespace)
-	}
-	if o.Keep.Namespace != "" {
-		label("--ingress-namespace", o.Keep.Namespace)
-	}
-	if o.Server.URL != "" {
-		if err := CheckServer(o.Server.URL); err != nil {
-			problems = append(problems, fmt.Errorf("--server: %w", err))
-		}
-	}
-	if o.Lifetime < minLifetime {
-		problems = append(problems, fmt.Errorf("--lifetime: %s is less than the %s that Kubernetes gives at least", o.Lifetime, minLifetime))
 	}
 	return errors.Join(problems...)
 }
 
-// Result is what a call did.
-type Result struct {
-	Steps []Step
-	// Expires is when the token ends, as far as it is not renewed.
-	Expires time.Time
-}
-
-// Link makes the cluster a member. A second call changes only what differs, and gives another
-// token where less than half of the life of the one that is kept is left. What was done is
-// reported even if it ends in an error.
-func Link(ctx context.Context, o Options) (Result, error) {
-	var result Result
-	kept, err := o.kept(ctx)
-	if err != nil {
-		return result, err
+// Link makes the cluster a member, with another token each time; of all else a second call
+// changes only what differs.
+func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
+	// What Tributary would refuse is better refused before anything is made.
+	if err := errors.Join(o.checkServer(), o.checkFile()); err != nil {
+		return time.Time{}, err
 	}
-	manifests, err := o.Manifests()
+	objects, err := o.Objects()
 	if err != nil {
-		return result, err
+		return time.Time{}, err
 	}
 	wanted := map[string]bool{}
-	for _, object := range manifests {
+	for _, object := range objects {
 		wanted[named(object)] = true
-		step, err := o.put(ctx, object)
-		if err != nil {
-			return result, err
+		if err := o.apply(ctx, o.Member, object); err != nil {
+			return time.Time{}, err
 		}
-		result.Steps = append(result.Steps, step)
 	}
 	// A right that the last call gave, and this one does not.
-	gone, err := o.remove(ctx, wanted)
-	result.Steps = append(result.Steps, gone...)
-	if err != nil {
-		return result, err
+	if err := o.removeLabelled(ctx, wanted); err != nil {
+		return time.Time{}, err
 	}
-	return result, o.keepToken(ctx, &result, kept)
-}
-
-// kept returns the kubeconfig that is kept, nil for none. One that link did not make for this
-// member is an error, and so is an account of another member: the context may be the wrong one.
-func (o *Options) kept(ctx context.Context) ([]byte, error) {
-	account, err := o.account(ctx)
-	if err != nil {
-		return nil, err
+	token, expires, err := o.token(ctx)
+	if err == nil {
+		err = o.store(ctx, token)
 	}
-	if account != nil && account.Annotations[memberAnnotation] != o.Name && o.ours(account) {
-		return nil, fmt.Errorf("the account %s/%s of this cluster is that of member %s: give the --context of %s, or another --account if it is the same cluster", o.Namespace, o.Account, account.Annotations[memberAnnotation], o.Name)
-	}
-	text, err := o.Keep.read(ctx)
-	if text == nil || err != nil {
-		return nil, err
-	}
-	token, made := o.token(text)
-	if !made {
-		return nil, fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: choose another place, or take it away", &o.Keep, o.Name, o.Namespace, o.Account)
-	}
-	if account == nil || account.UID != token.UID {
-		if !o.Server.isIn(text) {
-			return nil, fmt.Errorf("%s leads to another cluster than %s, and its account is not there: give the --context of %s; if that cluster is gone, take the kubeconfig away", &o.Keep, o.Server.URL, o.Name)
-		}
-	}
-	return text, nil
-}
-
-// account is the one in the member; nil: there is none.
-func (o *Options) account(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-	found, err := o.Member.CoreV1().ServiceAccounts(o.Namespace).Get(ctx, o.Account, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("account %s/%s: %w", o.Namespace, o.Account, err)
-	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: found.ObjectMeta}, nil
-}
-
-// token reads the token of a kubeconfig that link made.
-func (o *Options) token(text []byte) (token kubeconfig.AccountToken, made bool) {
-	file, err := clientcmd.Load(text)
-	if err != nil || len(file.Contexts) != 1 || file.Contexts[o.Name] == nil || file.AuthInfos[o.Account] == nil {
-		return token, false
-	}
-	token, made = kubeconfig.ParseAccountToken(file.AuthInfos[o.Account].Token)
-	return token, made && token.Namespace == o.Namespace && token.Account == o.Account
-}
-
-// keepToken puts a token of the account where Tributary finds it.
-func (o *Options) keepToken(ctx context.Context, result *Result, kept []byte) error {
-	account, err := o.account(ctx)
-	if err != nil || account == nil {
-		return errors.Join(err, fmt.Errorf("the account %s/%s is not there", o.Namespace, o.Account))
-	}
-	if o.stillGood(kept, account.UID) {
-		token, _ := o.token(kept)
-		result.Expires = token.Expires
-		result.Steps = append(result.Steps, Step{"unchanged", o.Keep.String()})
-		if o.Keep.Ingress == nil {
-			return nil
-		}
-		return o.Keep.write(ctx, kept, o.Namespaces) // the namespaces may be others
-	}
-	if o.Keep.Ingress == nil {
-		if err := kubeconfig.Replaceable(o.Keep.File); err != nil {
-			return err // before a token is asked for that nothing would keep
-		}
-	}
-	granted, err := o.Member.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.Account, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(o.Lifetime / time.Second))},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("a token of %s/%s: %w", o.Namespace, o.Account, err)
-	}
-	text, err := o.Server.kubeconfig(o.Name, o.Account, granted.Status.Token)
-	if err != nil {
-		return err
-	}
-	// What Tributary would refuse is better refused here.
-	if _, faults := kubeconfig.FromSecret("", text); len(faults) > 0 {
-		return faults.ToAggregate()
-	}
-	if err := o.Keep.write(ctx, text, o.Namespaces); err != nil {
-		return err
-	}
-	result.Expires = granted.Status.ExpirationTimestamp.Time
-	did := "updated"
-	if kept == nil {
-		did = "created"
-	}
-	result.Steps = append(result.Steps, Step{did, o.Keep.String()})
-	return nil
-}
-
-// stillGood reports whether what is kept leads to the same place, with a token of the account
-// of which half is left, and that does not live for longer than is asked for.
-func (o *Options) stillGood(kept []byte, account types.UID) bool {
-	token, made := o.token(kept)
-	life := token.Expires.Sub(token.Issued)
-	return made && token.UID == account && o.Server.isIn(kept) && time.Until(token.Expires) > life/2 && life <= o.Lifetime+time.Minute
+	return expires, err
 }
 
 // Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the
 // member before it loses its rights. What is gone already is no error. The namespace stays.
-func Unlink(ctx context.Context, o Options) (Result, error) {
-	var result Result
-	kept, err := o.kept(ctx)
+func Unlink(ctx context.Context, o *Options) error {
+	objects, err := o.Objects()
 	if err != nil {
-		return result, err
+		return err
 	}
-	if kept != nil {
-		if err := o.Keep.remove(ctx); err != nil {
-			return result, err
+	for _, object := range objects { // of the account: another member's may be meant
+		if object.GetKind() == "ServiceAccount" {
+			if _, err := o.get(ctx, o.Member, object); err != nil {
+				return err
+			}
 		}
-		result.Steps = append(result.Steps, Step{"deleted", o.Keep.String()})
 	}
-	steps, err := o.remove(ctx, nil)
-	result.Steps = append(result.Steps, steps...)
-	return result, err
+	if err := o.unstore(ctx); err != nil {
+		return err
+	}
+	return o.removeLabelled(ctx, nil)
+}
+
+//go:embed member.yaml
+var memberYAML string
+
+var memberTemplate = template.Must(template.New("member.yaml").Parse(memberYAML))
+
+// Manifests is what Link puts into a member, as YAML for kubectl apply.
+func (o *Options) Manifests() ([]byte, error) {
+	var out bytes.Buffer
+	err := memberTemplate.Execute(&out, o)
+	return out.Bytes(), err
+}
+
+// Objects is Manifests, in the order in which they are made.
+func (o *Options) Objects() (all []*unstructured.Unstructured, err error) {
+	text, err := o.Manifests()
+	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(text))
+	for err == nil {
+		object := &unstructured.Unstructured{}
+		if err = decoder.Decode(&object.Object); err == nil {
+			all = append(all, object)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("render the manifests: %w", err)
+	}
+	return all, nil
+}
+
+func named(o *unstructured.Unstructured) string {
+	return strings.TrimSpace(o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+}
+
+func resource(client dynamic.Interface, o *unstructured.Unstructured) dynamic.ResourceInterface {
+	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	return client.Resource(plural).Namespace(o.GetNamespace())
+}
+
+// get reads an object as it is; nil: it is not there. It is an error if link did not make it,
+// or made it for another member. A namespace is anybody's.
+func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	is, err := resource(client, want).Get(ctx, want.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", named(want), err)
+	}
+	labels, member := is.GetLabels(), is.GetAnnotations()[memberAnnotation]
+	switch ours := labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue && labels[accountLabel] == o.Account; {
+	case is.GetKind() == "Namespace":
+	case !ours:
+		return nil, fmt.Errorf("%s is there and was not made by link for this account: give another --account or NAME, or take it away", named(want))
+	case cmp.Or(member, o.Name) != o.Name:
+		return nil, fmt.Errorf("%s is that of member %s: give the --context of %s, or another --account if it is the same cluster", named(want), member, o.Name)
+	}
+	return is, nil
+}
+
+// apply has an object be as it is wanted.
+func (o *Options) apply(ctx context.Context, client dynamic.Interface, want *unstructured.Unstructured) error {
+	before, err := o.get(ctx, client, want)
+	if err != nil || before != nil && before.GetKind() == "Namespace" {
+		return err
+	}
+	after, err := resource(client, want).Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", named(want), err)
+	case before == nil:
+		o.Report("created", named(want))
+	case before.GetResourceVersion() == after.GetResourceVersion():
+		o.Report("unchanged", named(want))
+	default:
+		o.Report("updated", named(want))
+	}
+	return nil
+}
+
+// delete deletes an object that was read.
+func (o *Options) delete(ctx context.Context, client dynamic.Interface, is *unstructured.Unstructured) error {
+	err := resource(client, is).Delete(ctx, is.GetName(), *metav1.NewPreconditionDeleteOptions(string(is.GetUID())))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s: %w", named(is), err)
+	}
+	o.Report("deleted", named(is))
+	return nil
+}
+
+// removeLabelled deletes what carries our labels in the member, what is wanted aside: bindings
+// before roles, and the account last. The namespace stays.
+func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) error {
+	selector := fmt.Sprintf("%s=%s,%s=%s,%s=%s", syncer.LabelManagedBy, syncer.ManagedBy, nameLabel, nameValue, accountLabel, o.Account)
+	rbac := rbacv1.SchemeGroupVersion
+	for _, kind := range []schema.GroupVersionResource{
+		rbac.WithResource("clusterrolebindings"), rbac.WithResource("clusterroles"), rbac.WithResource("rolebindings"), rbac.WithResource("roles"),
+		{Version: "v1", Resource: "serviceaccounts"},
+	} {
+		found, err := o.Member.Resource(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
+			continue // whoever may act in some namespaces made nothing beyond them
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", kind.Resource, err)
+		}
+		for i := range found.Items {
+			if wanted[named(&found.Items[i])] {
+				continue
+			}
+			if err := o.delete(ctx, o.Member, &found.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,160 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/syncer"
+)
+
+// lifetime is asked for the token; the API server may give less. Tributary renews it at the
+// last third.
+const lifetime = 30 * 24 * time.Hour
+
+// token asks the member for a token of the account.
+func (o *Options) token(ctx context.Context) (token string, expires time.Time, err error) {
+	request := &authenticationv1.TokenRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Account},
+		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(request)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	accounts := o.Member.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts")).Namespace(o.Namespace)
+	granted, err := accounts.Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{}, "token")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(granted.Object, request)
+	}
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("a token of %s/%s: %w", o.Namespace, o.Account, err)
+	}
+	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
+}
+
+// checkServer reports why no token is sent to the member's address.
+func (o *Options) checkServer() error {
+	switch {
+	case !strings.HasPrefix(o.Server.Host, "https://"):
+		return fmt.Errorf("%q is not an https:// URL, and Tributary sends a token to no other; give --server", o.Server.Host)
+	case o.Server.Insecure:
+		return errors.New("the context skips the verification of the server's certificate: give the context a certificate-authority")
+	}
+	text, err := o.kubeconfig("token")
+	if _, faults := kubeconfig.FromSecret("", text); len(faults) > 0 {
+		err = faults.ToAggregate()
+	}
+	return err
+}
+
+// checkFile reports why a file may not be replaced or removed: link did not make it for this
+// member.
+func (o *Options) checkFile() error {
+	if o.Ingress != nil {
+		return nil
+	}
+	text, err := os.ReadFile(o.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	file, err := clientcmd.Load(text)
+	if err == nil && len(file.Contexts) == 1 && file.Contexts[o.Name] != nil && file.AuthInfos[o.Account] != nil {
+		token, made := kubeconfig.ParseAccountToken(file.AuthInfos[o.Account].Token)
+		if made && token.Namespace == o.Namespace && token.Account == o.Account {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: give another --file, or take it away", o.File, o.Name, o.Namespace, o.Account)
+}
+
+// kubeconfig is the text of a kubeconfig with a token.
+func (o *Options) kubeconfig(token string) ([]byte, error) {
+	file := api.NewConfig()
+	file.Clusters[o.Name] = &api.Cluster{Server: o.Server.Host, TLSServerName: o.Server.ServerName, CertificateAuthorityData: o.Server.CAData}
+	file.AuthInfos[o.Account] = &api.AuthInfo{Token: token}
+	file.Contexts[o.Name] = &api.Context{Cluster: o.Name, AuthInfo: o.Account}
+	file.CurrentContext = o.Name
+	text, err := clientcmd.Write(*file)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be written") // clientcmd's words can hold its parts
+	}
+	return text, nil
+}
+
+// secret is the Secret of the ingress cluster. It says, too, which namespaces may be read.
+func (o *Options) secret(text []byte) *unstructured.Unstructured {
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+		"data": map[string]any{config.SecretKey: base64.StdEncoding.EncodeToString(text)},
+	}}
+	secret.SetNamespace(o.IngressNamespace)
+	secret.SetName(o.Name)
+	secret.SetLabels(map[string]string{
+		syncer.LabelManagedBy: syncer.ManagedBy, nameLabel: nameValue, accountLabel: o.Account, config.SecretLabel: config.SecretLabelValue,
+	})
+	if len(o.Namespaces) > 0 {
+		secret.SetAnnotations(map[string]string{config.SettingsAnnotation: "namespaces: {include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}"})
+	}
+	return secret
+}
+
+// store puts the kubeconfig where Tributary finds it.
+func (o *Options) store(ctx context.Context, token string) error {
+	text, err := o.kubeconfig(token)
+	if err != nil {
+		return err
+	}
+	if o.Ingress != nil {
+		return o.apply(ctx, o.Ingress, o.secret(text))
+	}
+	if err := kubeconfig.ReplaceFile(o.File, text); err != nil {
+		return err
+	}
+	o.Report("written", "file "+o.File)
+	return nil
+}
+
+// unstore takes the kubeconfig away.
+func (o *Options) unstore(ctx context.Context) error {
+	if o.Ingress != nil {
+		is, err := o.get(ctx, o.Ingress, o.secret(nil))
+		if err != nil || is == nil {
+			return err
+		}
+		return o.delete(ctx, o.Ingress, is)
+	}
+	err := o.checkFile()
+	if err == nil {
+		err = os.Remove(o.File)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		o.Report("deleted", "file "+o.File)
+	}
+	return err
+}
