@@ -80,7 +80,7 @@ func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object))
 func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions) (runtime.Object, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	page, err := readObject(ctx, s.request(q, opts), q.resource.NewList())
+	page, err := readObject(ctx, s.request(q, opts))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -54,8 +54,8 @@ type apiObject interface {
 
 // get reads one object.
 func (s *Session) get(ctx context.Context, r Resource, key syncer.Key) (apiObject, error) {
-	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, !r.ClusterScoped).Resource(r.Resource).Name(key.Name).MaxRetries(0)
-	object, err := readObject(ctx, request, r.New())
+	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
+	object, err := readObject(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, 
 func isOf(object runtime.Object, r Resource, key syncer.Key) (apiObject, error) {
 	o, ok := object.(apiObject)
 	switch {
-	case !ok || reflect.TypeOf(object) != reflect.TypeOf(r.New()):
+	case !ok || reflect.TypeOf(object) != reflect.TypeOf(r.object):
 		return nil, fmt.Errorf("the answer is a %T", object)
 	case o.GetNamespace() != key.Namespace || o.GetName() != key.Name:
 		return nil, fmt.Errorf("the answer is another object, %.64q in namespace %.64q", o.GetName(), o.GetNamespace())
@@ -112,9 +112,8 @@ func isNotThere(err error, r Resource, key syncer.Key) bool {
 	return details != nil && details.Name == key.Name && details.Kind == r.Resource && details.Group == r.Group
 }
 
-// readObject reads what a request is answered with, an object or a list of them, into an
-// empty one.
-func readObject(ctx context.Context, request *rest.Request, into runtime.Object) (runtime.Object, error) {
+// readObject reads what a request is answered with, an object or a list of them.
+func readObject(ctx context.Context, request *rest.Request) (runtime.Object, error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +126,7 @@ func readObject(ctx context.Context, request *rest.Request, into runtime.Object)
 	case len(text) == 0:
 		return nil, errors.New("the answer is empty") // would decode as one without content
 	}
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, into)
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}

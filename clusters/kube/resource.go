@@ -15,38 +15,16 @@ import (
 // Resource names what is read.
 type Resource struct {
 	schema.GroupVersionResource
-	// ClusterScoped objects are in no namespace.
-	ClusterScoped bool
-	// New returns an empty object, NewList an empty list of the resource's type.
-	New, NewList func() runtime.Object
+	object runtime.Object // an empty one
 }
 
 // What clusters are asked for.
 var (
-	Services       = of[corev1.Service, corev1.ServiceList](corev1.SchemeGroupVersion, "services")
-	Pods           = of[corev1.Pod, corev1.PodList](corev1.SchemeGroupVersion, "pods")
-	Namespaces     = clusterScoped(of[corev1.Namespace, corev1.NamespaceList](corev1.SchemeGroupVersion, "namespaces"))
-	Secrets        = of[corev1.Secret, corev1.SecretList](corev1.SchemeGroupVersion, "secrets")
-	ConfigMaps     = of[corev1.ConfigMap, corev1.ConfigMapList](corev1.SchemeGroupVersion, "configmaps")
-	Endpoints      = of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "endpoints")
-	EndpointSlices = of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](discoveryv1.SchemeGroupVersion, "endpointslices")
+	Services       = Resource{corev1.SchemeGroupVersion.WithResource("services"), &corev1.Service{}}
+	Pods           = Resource{corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}}
+	Namespaces     = Resource{corev1.SchemeGroupVersion.WithResource("namespaces"), &corev1.Namespace{}}
+	Secrets        = Resource{corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{}}
+	ConfigMaps     = Resource{corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}}
+	Endpoints      = Resource{corev1.SchemeGroupVersion.WithResource("endpoints"), &corev1.Endpoints{}}
+	EndpointSlices = Resource{discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), &discoveryv1.EndpointSlice{}}
 )
-
-// object is a pointer to an API type.
-type object[T any] interface {
-	*T
-	runtime.Object
-}
-
-func of[O, L any, PO object[O], PL object[L]](group schema.GroupVersion, name string) Resource {
-	return Resource{
-		GroupVersionResource: group.WithResource(name),
-		New:                  func() runtime.Object { return PO(new(O)) },
-		NewList:              func() runtime.Object { return PL(new(L)) },
-	}
-}
-
-func clusterScoped(r Resource) Resource {
-	r.ClusterScoped = true
-	return r
-}
