@@ -60,10 +60,10 @@ func (s *Status) Findings() []Finding {
 		}
 	}
 	if s.ConflictCount > 0 {
-		add(false, "see the list of conflicts", "%d conflicts.", s.ConflictCount)
+		add(false, "see below", "Conflicts: %d.", s.ConflictCount)
 	}
 	if s.RejectedCount > 0 {
-		add(false, "see the list of rejected addresses", "%d addresses are left out.", s.RejectedCount)
+		add(false, "see below", "Addresses that are left out: %d.", s.RejectedCount)
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(truth(b.Grave), truth(a.Grave)) })
 	return out

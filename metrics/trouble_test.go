@@ -84,7 +84,7 @@ func TestFindings(t *testing.T) {
 		{"lag", func(s *Status) { s.Clusters[0].LagSeconds = 75 }, true, "waits for 1m15s"},
 		{"orphans", func(s *Status) { s.Orphans = []OrphanStatus{{"old", 2, 9}} }, false, "9 endpoints of it stand in 2 replicas"},
 		{"sink", func(s *Status) { s.Sinks = []SinkStatus{{Name: "slb", State: "failing", Pending: 3}} }, true, "slb is not told: 3 Services wait."},
-		{"conflicts", func(s *Status) { s.ConflictCount = 2 }, false, "2 conflicts."},
+		{"conflicts", func(s *Status) { s.ConflictCount = 2 }, false, "Conflicts: 2."},
 	} {
 		is := s
 		is.Clusters = []ClusterStatus{s.Clusters[0]}

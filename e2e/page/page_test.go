@@ -8,6 +8,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ func deadline(t *testing.T) context.Context {
 }
 
 func serve(t *testing.T, f *Fleet) string {
-	server := httptest.NewServer(page.Handler(f.Metrics, nil))
+	server := httptest.NewServer(page.Handler(f.Metrics, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -197,7 +198,7 @@ func TestWithoutScript(t *testing.T) {
 	rows := func(section string) int {
 		return eval[int](ctx, t, tab, fmt.Sprintf(`document.querySelectorAll("#%s tbody tr").length`, section))
 	}
-	for section, want := range map[string]int{"clusters": 5, "conflicts": 2, "rejected": 1, "changes": 50} {
+	for section, want := range map[string]int{"clusters": 8, "troubles": 3, "changes": 50} {
 		if got := rows(section); got != want {
 			t.Errorf("%s has %d rows; want %d", section, got, want)
 		}
@@ -248,12 +249,15 @@ func TestLive(t *testing.T) {
 		s.Ready, s.NotReady = false, []string{"member idc-b: first sync"}
 		s.Clusters[1].State, s.Clusters[1].Up = "unreachable", false
 	})
-	until(ctx, t, tab, `document.title === "Tributary: not ready"`)
-	until(ctx, t, tab, `document.querySelectorAll("#clusters [data-l=State] .badge.bad:first-child").length === 2`)
+	until(ctx, t, tab, `document.querySelector("#summary .verdict.bad").textContent.startsWith("Not ready: member idc-b")`)
+	until(ctx, t, tab, `document.querySelectorAll("#clusters [data-l=State] .badge.bad:first-child").length === 3`)
 	f.Metrics.Report("payments", "ledger", metrics.Trouble{})
-	until(ctx, t, tab, `!document.getElementById("rejected")`)
+	until(ctx, t, tab, `document.querySelectorAll("#troubles tbody tr").length === 1`)
 	f.Metrics.Report("payments", "ledger", metrics.Trouble{Rejected: []metrics.Rejection{{Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback"}}})
-	until(ctx, t, tab, `document.querySelector("#rejected tbody th")?.textContent === "127.0.0.1"`)
+	until(ctx, t, tab, `[...document.querySelectorAll("#troubles td.text")].some(c => c.textContent === "127.0.0.1 is left out")`)
+	f.Metrics.Report("payments", "ledger", metrics.Trouble{})
+	f.Metrics.Report("shop", "web", metrics.Trouble{})
+	until(ctx, t, tab, `!document.getElementById("troubles")`)
 	if !eval[bool](ctx, t, tab, `document.activeElement === service && service.value === "half/typ" && oldest === document.querySelector("#c420")`) {
 		t.Error("focus, text being typed or a row that stays was lost")
 	}
@@ -286,7 +290,7 @@ func TestPause(t *testing.T) {
 func TestServerGone(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
-	server := httptest.NewServer(page.Handler(f.Metrics, nil))
+	server := httptest.NewServer(page.Handler(f.Metrics, slog.New(slog.DiscardHandler)))
 	defer server.Close()
 	tab := open(ctx, t, browser(t), server.URL, phone)
 	until(ctx, t, tab, `document.getElementById("link").textContent === "Live"`)
@@ -294,7 +298,7 @@ func TestServerGone(t *testing.T) {
 	server.Listener.Close()
 	until(ctx, t, tab, `document.getElementById("link").textContent.startsWith("No answer since")`)
 	picture(ctx, t, tab, "no-answer")
-	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 5 {
+	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 8 {
 		t.Errorf("%d rows stay", rows)
 	}
 }
@@ -341,7 +345,7 @@ func TestKeyboard(t *testing.T) {
 	tab := open(ctx, t, browser(t), serve(t, NewFleet()), desktop)
 	until(ctx, t, tab, `document.getElementById("link").textContent === "Live"`)
 	var visited []string
-	for range 11 {
+	for range 6 {
 		if err := tab.Key(ctx, "Tab", 9); err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +354,7 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("no focus ring at %s", visited[len(visited)-1])
 		}
 	}
-	if got, want := strings.Join(visited, ", "), "Skip to the changes, Pause, Clusters, Latency, Conflicts, Changes, service, ip, Show, As JSON lines"; got != want {
+	if got, want := strings.Join(visited, ", "), "Skip to the changes, Pause, service, ip, Show, As JSON lines"; got != want {
 		t.Errorf("Tab visits %s; want %s", got, want)
 	}
 }

@@ -87,7 +87,7 @@ func trouble(ctx context.Context, t *testing.T, f *fleet.Fleet, tab *Tab, url st
 		}
 	}
 	must(tab.Go(ctx, url+"/"))
-	until(ctx, t, tab, `document.querySelector("#conflicts tbody")?.textContent.includes("shop/claimed")`)
+	until(ctx, t, tab, `document.querySelector("#troubles tbody")?.textContent.includes("shop/claimed")`)
 	f.Member("idc-b").APIServer().Kill()
-	until(ctx, t, tab, `[...document.querySelectorAll("#clusters .badge")].map(b => b.textContent).join() === "live,unreachable"`)
+	until(ctx, t, tab, `[...document.querySelectorAll("#clusters [data-l=State] .badge:first-child")].map(b => b.textContent).join() === "live,unreachable"`)
 }

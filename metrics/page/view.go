@@ -147,8 +147,6 @@ func tallies(s *metrics.Status) []tally {
 		{Name: "Replicas", Value: count(s.Ingress.Replicas)},
 		{Name: "Endpoints ready", Value: count(of.Ready), Detail: count(of.Reserve) + " in reserve, " + count(of.NotReady) + " not ready"},
 		{Class: lagClass(lag), Name: "Largest lag", Value: Short(seconds(lag))}, queue,
-		{Class: warnIf(s.ConflictCount), Name: "Conflicts", Value: count(s.ConflictCount)},
-		{Class: warnIf(s.RejectedCount), Name: "Rejected", Value: count(s.RejectedCount)},
 	}
 }
 
