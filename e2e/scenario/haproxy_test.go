@@ -148,7 +148,7 @@ func (w *world) startReceiver(socket, token string) (address string) {
 	w.must(err)
 	address = free(w.T)
 	w.run(cluster.ProcessOptions{
-		Name: "receiver", Path: binary, Args: []string{"-listen", address, "-socket", socket, "-token-file", token, "-port", fleet.PodPortName},
+		Name: "receiver", Path: binary, Args: []string{"-listen", address, "-socket", socket, "-token-file", token},
 		Log: filepath.Join(w.fleet.Dir, "receiver.log"),
 		Ready: func(ctx context.Context) error {
 			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)

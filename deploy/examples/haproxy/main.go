@@ -15,10 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -33,14 +31,12 @@ const maxBatch = 64 << 20
 func main() {
 	listen := flag.String("listen", "127.0.0.1:9450", "`address` at which Tributary's requests are taken")
 	socket := flag.String("socket", "/run/haproxy/admin.sock", "`path` of HAProxy's runtime socket, of level admin")
-	port := flag.String("port", "", "`name` of the port of a Service to use; empty: its first")
 	token := flag.String("token-file", "", "`file` with the token that requests must bear; empty: none")
 	drain := flag.Duration("drain", 30*time.Second, "how long a server may finish its requests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := newReceiver(runtimeSocket(*socket), *port, *drain)
-	if err := serve(ctx, *listen, *token, r); err != nil {
+	if err := serve(ctx, *listen, *token, newReceiver(runtimeSocket(*socket), *drain)); err != nil {
 		slog.Error("cannot serve", "error", err)
 		os.Exit(1)
 	}
@@ -56,9 +52,7 @@ func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
 	server := &http.Server{Addr: listen, Handler: handler(r, tokenFile), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
 	group.Go(func() {
 		<-ctx.Done()
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = server.Shutdown(ending)
+		_ = server.Close() // what is not acknowledged is told again
 	})
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -70,14 +64,13 @@ func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
 // does not name is gone.
 const typeInventory = "dev.tributary.inventory.v1"
 
-// event is what the receiver needs of a CloudEvent.
+// event is what the receiver needs of a CloudEvent. A Service that was deleted has no endpoints.
 type event struct {
 	Type string `json:"type"`
 	Data struct {
 		Generation int64      `json:"generation"`
 		Namespace  string     `json:"namespace"`
 		Name       string     `json:"name"`
-		Deleted    bool       `json:"deleted"`
 		Endpoints  []endpoint `json:"endpoints"`
 		Services   []string   `json:"services"`
 	} `json:"data"`
@@ -85,12 +78,13 @@ type event struct {
 
 type endpoint struct {
 	Address string `json:"address"`
-	Ports   []struct {
-		Name string `json:"name"`
-		Port uint16 `json:"port"`
-	} `json:"ports"`
+	Ports   []port `json:"ports"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
+}
+
+type port struct {
+	Port uint16 `json:"port"`
 }
 
 func handler(r *receiver, tokenFile string) http.Handler {
@@ -129,31 +123,4 @@ func allowed(req *http.Request, tokenFile string) bool {
 	token := strings.TrimSpace(string(want))
 	got, bears := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	return bears && token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token)) == 1
-}
-
-// isName reports whether a name is nothing else in a command of the socket.
-func isName(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.') })
-}
-
-// backendOf is the backend of haproxy.cfg for a Service.
-func backendOf(namespace, name string) string { return namespace + "_" + name }
-
-// serversOf are the servers that a Service is to have, by name, with their addresses.
-func serversOf(endpoints []endpoint, port string) map[string]string {
-	servers := map[string]string{}
-	for _, e := range endpoints {
-		addr, err := netip.ParseAddr(e.Address)
-		if !e.Ready || err != nil || addr.Zone() != "" || !isName(e.Cluster) {
-			continue
-		}
-		for _, p := range e.Ports {
-			if port == "" || p.Name == port {
-				name := strings.ReplaceAll(fmt.Sprintf("%s_%s_%d", e.Cluster, addr, p.Port), ":", "-")
-				servers[name] = netip.AddrPortFrom(addr, p.Port).String()
-				break
-			}
-		}
-	}
-	return servers
 }

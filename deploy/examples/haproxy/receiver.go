@@ -6,86 +6,94 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// keepEvery is the time between two looks at HAProxy: for servers that have drained, and for
-// an HAProxy that was started anew and knows none.
-const keepEvery = time.Second
+const (
+	// keepEvery is the time between two looks at HAProxy: for servers that have drained, and for
+	// an HAProxy that was started anew and knows none.
+	keepEvery = time.Second
+	// socketTimeout bounds one command.
+	socketTimeout = 5 * time.Second
+)
 
 // receiver keeps the servers of HAProxy equal to what it was told last.
 type receiver struct {
 	run   func(command string) (string, error)
-	port  string
 	drain time.Duration
 
 	mu sync.Mutex
-	// services is what was told last of each that has a backend, by that.
-	services map[string]*told
-}
-
-type told struct {
-	generation int64
-	deleted    bool
-	servers    map[string]string
-	// draining is since when a server gets nothing new.
+	// told is what was told last of each Service that has a backend, by that.
+	told map[string]service
+	// draining is since when a server, as BACKEND/NAME, gets nothing new.
 	draining map[string]time.Time
 }
 
-func newReceiver(run func(string) (string, error), port string, drain time.Duration) *receiver {
-	return &receiver{run: run, port: port, drain: drain, services: map[string]*told{}}
+// service has the addresses of the servers that it is to have, by name.
+type service struct {
+	generation int64
+	servers    map[string]string
+}
+
+// server is one that HAProxy has: whether it gets new requests, and how many sessions it has.
+type server struct {
+	takes    bool
+	sessions int
+}
+
+func newReceiver(run func(string) (string, error), drain time.Duration) *receiver {
+	return &receiver{run: run, drain: drain, told: map[string]service{}, draining: map[string]time.Time{}}
 }
 
 // take makes HAProxy what events say, unless something newer was told.
 func (r *receiver) take(events []event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var news []string
 	for i := range events {
 		e := &events[i].Data
 		if events[i].Type == typeInventory {
-			news = append(news, r.lockedGone(e.Generation, e.Services)...)
-			continue
-		}
-		if !isName(e.Namespace) || !isName(e.Name) {
-			continue // it has no backend
-		}
-		backend := backendOf(e.Namespace, e.Name)
-		t := r.services[backend]
-		if t == nil {
-			t = &told{draining: map[string]time.Time{}}
-			r.services[backend] = t
-		}
-		if e.Generation >= t.generation {
-			t.generation, t.deleted, t.servers = e.Generation, e.Deleted, serversOf(e.Endpoints, r.port)
-			news = append(news, backend)
+			for backend, s := range r.told {
+				named := slices.ContainsFunc(e.Services, func(key string) bool { return strings.Replace(key, "/", "_", 1) == backend })
+				if !named && s.generation <= e.Generation {
+					r.told[backend] = service{generation: e.Generation}
+				}
+			}
+		} else if backend := e.Namespace + "_" + e.Name; isName(e.Namespace) && isName(e.Name) && e.Generation >= r.told[backend].generation {
+			r.told[backend] = service{e.Generation, serversOf(e.Endpoints)}
 		}
 	}
-	return r.lockedApply(news, time.Now())
+	return r.lockedApply(time.Now())
 }
 
-// lockedGone takes what an inventory does not name for deleted, and returns its backends.
-func (r *receiver) lockedGone(generation int64, services []string) (news []string) {
-	named := map[string]bool{}
-	for _, service := range services {
-		namespace, name, _ := strings.Cut(service, "/")
-		named[backendOf(namespace, name)] = true
-	}
-	for backend, t := range r.services {
-		if !named[backend] && t.generation <= generation {
-			t.generation, t.deleted, t.servers = generation, true, nil
-			news = append(news, backend)
-		}
-	}
-	return news
+// isName reports whether a name is nothing else in a command of the socket.
+func isName(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.') })
 }
 
-// keep looks at all backends again and again until ctx is done.
+// serversOf are the servers that a Service is to have, at its first port.
+func serversOf(endpoints []endpoint) map[string]string {
+	servers := map[string]string{}
+	for _, e := range endpoints {
+		addr, err := netip.ParseAddr(e.Address)
+		if e.Ready && err == nil && addr.Zone() == "" && isName(e.Cluster) && len(e.Ports) > 0 {
+			name := strings.ReplaceAll(fmt.Sprintf("%s_%s_%d", e.Cluster, addr, e.Ports[0].Port), ":", "-")
+			servers[name] = netip.AddrPortFrom(addr, e.Ports[0].Port).String()
+		}
+	}
+	return servers
+}
+
+// keep looks at HAProxy again and again until ctx is done.
 func (r *receiver) keep(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -95,7 +103,7 @@ func (r *receiver) keep(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			r.mu.Lock()
-			if err := r.lockedApply(slices.Sorted(maps.Keys(r.services)), now); err != nil {
+			if err := r.lockedApply(now); err != nil {
 				slog.Error("HAProxy is not as it should be", "error", err)
 			}
 			r.mu.Unlock()
@@ -103,52 +111,53 @@ func (r *receiver) keep(ctx context.Context) {
 	}
 }
 
-// lockedApply makes backends what was told, by one look at HAProxy. What has no backend is
+// lockedApply makes HAProxy what was told, by one look at it. What has no backend is
 // forgotten, and what was deleted as soon as nothing is left of it.
-func (r *receiver) lockedApply(backends []string, now time.Time) error {
-	if len(backends) == 0 {
+func (r *receiver) lockedApply(now time.Time) error {
+	if len(r.told) == 0 {
 		return nil
 	}
-	all, err := r.backends()
+	all, err := backends(r.run)
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(r.draining, func(at string, _ time.Time) bool {
+		backend, name, _ := strings.Cut(at, "/")
+		_, known := all[backend][name]
+		return !known
+	})
 	var faults []error
-	for _, backend := range backends {
-		t, stands := r.services[backend], all[backend]
-		if stands == nil || t.deleted && len(stands) == 0 {
-			delete(r.services, backend)
+	for _, backend := range slices.Sorted(maps.Keys(r.told)) {
+		current, desired := all[backend], r.told[backend].servers
+		if current == nil || len(current)+len(desired) == 0 {
+			delete(r.told, backend)
 			continue
 		}
-		if err := r.lockedServe(backend, t, stands, now); err != nil {
-			faults = append(faults, err)
-		}
+		faults = append(faults, r.lockedServe(backend, desired, current, now))
 	}
 	return errors.Join(faults...)
 }
 
 // lockedServe makes one backend what was told: new servers first, so that there is always
 // one; then those that are not wanted drain, and go when they have nothing left.
-func (r *receiver) lockedServe(backend string, t *told, stands map[string]server, now time.Time) error {
-	for _, name := range slices.Sorted(maps.Keys(t.servers)) {
+func (r *receiver) lockedServe(backend string, desired map[string]string, current map[string]server, now time.Time) error {
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
 		at := backend + "/" + name
-		s, stood := stands[name]
-		if !stood {
-			if err := r.command("add server " + at + " " + t.servers[name]); err != nil {
+		s, known := current[name]
+		if !known {
+			if err := r.command("add server " + at + " " + desired[name]); err != nil {
 				return err
 			}
 		}
-		if !stood || !s.takes {
+		if !s.takes {
 			if err := r.command("set server " + at + " state ready"); err != nil {
 				return err
 			}
-			slog.Info("server takes requests", "server", at)
 		}
+		delete(current, name)
 	}
-	maps.DeleteFunc(stands, func(name string, _ server) bool { return t.servers[name] != "" })
-	maps.DeleteFunc(t.draining, func(name string, _ time.Time) bool { _, stands := stands[name]; return !stands })
-	for _, name := range slices.Sorted(maps.Keys(stands)) {
-		if err := r.lockedLeave(backend, name, t, stands[name], now); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		if err := r.lockedLeave(backend+"/"+name, current[name], now); err != nil {
 			return err
 		}
 	}
@@ -156,15 +165,13 @@ func (r *receiver) lockedServe(backend string, t *told, stands map[string]server
 }
 
 // lockedLeave lets a server finish what it has, and takes it away then.
-func (r *receiver) lockedLeave(backend, name string, t *told, s server, now time.Time) error {
-	at := backend + "/" + name
-	since, draining := t.draining[name]
+func (r *receiver) lockedLeave(at string, s server, now time.Time) error {
+	since, draining := r.draining[at]
 	if !draining || s.takes {
 		if err := r.command("set server " + at + " state drain"); err != nil {
 			return err
 		}
-		since, t.draining[name] = now, now // not before HAProxy has done so
-		slog.Info("server gets no new requests", "server", at)
+		since, r.draining[at] = now, now // not before HAProxy has done so
 	}
 	if now.Sub(since) < keepEvery || s.sessions > 0 && now.Sub(since) < r.drain {
 		return nil // even one that seems idle may have just been chosen
@@ -173,10 +180,8 @@ func (r *receiver) lockedLeave(backend, name string, t *told, s server, now time
 		return err
 	}
 	if err := r.command("del server " + at); err != nil {
-		return nil // it has connections yet; next time
+		slog.Info("a server has connections yet: it is tried again", "server", at, "error", err)
 	}
-	delete(t.draining, name)
-	slog.Info("server is gone", "server", at)
 	return nil
 }
 
@@ -186,11 +191,58 @@ func (r *receiver) command(text string) error {
 	if err != nil {
 		return err
 	}
-	answer = strings.TrimSpace(answer)
-	for _, done := range []string{"", "New server registered.", "Server deleted."} {
-		if answer == done {
-			return nil
-		}
+	if answer = strings.TrimSpace(answer); !slices.Contains([]string{"", "New server registered.", "Server deleted."}, answer) {
+		return errors.New(text + ": " + answer)
 	}
-	return errors.New(text + ": " + answer)
+	slog.Info("told HAProxy", "command", text)
+	return nil
+}
+
+// backends asks for all backends, and the servers of each by name.
+func backends(run func(string) (string, error)) (map[string]map[string]server, error) {
+	answer, err := run("show stat -1 6 -1") // no frontends
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(answer), "\n")
+	if !strings.HasPrefix(lines[0], "# pxname,svname,qcur,qmax,scur,") {
+		return nil, fmt.Errorf("HAProxy's statistics: %.100q", answer)
+	}
+	out := map[string]map[string]server{}
+	for _, line := range lines[1:] {
+		fields := strings.Split(line, ",") // whose places are documented; those needed have no commas
+		if len(fields) < 18 {
+			return nil, fmt.Errorf("HAProxy's statistics: %.100q", line)
+		}
+		backend, name, status := fields[0], fields[1], fields[17]
+		if out[backend] == nil {
+			out[backend] = map[string]server{}
+		}
+		if name == "BACKEND" { // all of them in sum
+			continue
+		}
+		sessions, _ := strconv.Atoi(fields[4])
+		out[backend][name] = server{takes: !strings.HasPrefix(status, "DRAIN") && !strings.HasPrefix(status, "MAINT"), sessions: sessions}
+	}
+	return out, nil
+}
+
+// runtimeSocket sends commands to HAProxy, each by a connection of its own.
+func runtimeSocket(path string) func(command string) (string, error) {
+	return func(command string) (string, error) {
+		conn, err := net.DialTimeout("unix", path, socketTimeout)
+		if err != nil {
+			return "", fmt.Errorf("reach HAProxy: %w", err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(socketTimeout)) // of a Unix socket it cannot fail
+		if _, err := io.WriteString(conn, command+"\n"); err != nil {
+			return "", fmt.Errorf("ask HAProxy: %w", err)
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil {
+			return "", fmt.Errorf("read HAProxy's answer: %w", err)
+		}
+		return string(answer), nil
+	}
 }

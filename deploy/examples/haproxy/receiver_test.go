@@ -34,9 +34,14 @@ func (b *balancer) run(command string) (string, error) {
 	}
 	if command == "show stat -1 6 -1" {
 		b.looks++
-		out := "# pxname,svname,scur,status,\nshop_web,BACKEND,0,UP,\nempty,BACKEND,0,UP,\n"
+		out := "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,\n"
+		line := func(backend, name string, sessions int, state string) {
+			out += fmt.Sprintf("%s,%s,0,0,%d,,,,,,,,,,,,,%s,\n", backend, name, sessions, state)
+		}
+		line("shop_web", "BACKEND", 0, "UP")
+		line("empty", "BACKEND", 0, "UP")
 		for name, state := range b.states {
-			out += fmt.Sprintf("shop_web,%s,%d,%s,\n", name, b.sessions[name], state)
+			line("shop_web", name, b.sessions[name], state)
 		}
 		return out, nil
 	}
@@ -77,19 +82,14 @@ func eventOf(generation int64, addresses ...string) []event {
 	var e event
 	e.Data.Namespace, e.Data.Name, e.Data.Generation = "shop", "web", generation
 	for _, a := range addresses {
-		one := endpoint{Address: a, Cluster: "a", Ready: true}
-		one.Ports = append(one.Ports, struct {
-			Name string `json:"name"`
-			Port uint16 `json:"port"`
-		}{"http", 80})
-		e.Data.Endpoints = append(e.Data.Endpoints, one)
+		e.Data.Endpoints = append(e.Data.Endpoints, endpoint{Address: a, Cluster: "a", Ready: true, Ports: []port{{80}}})
 	}
 	return []event{e}
 }
 
 func TestReceiver(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, "http", 10*time.Second)
+	r := newReceiver(b.run, 10*time.Second)
 	expect := func(want string, err error) {
 		t.Helper()
 		if got := b.said(); err != nil || got != want {
@@ -102,14 +102,13 @@ func TestReceiver(t *testing.T) {
 	expect("", r.take(eventOf(1, "10.0.0.1"))) // late
 	now := time.Now()
 	b.sessions["a_10.0.0.1_80"] = 1
-	web := []string{"shop_web"}
-	expect("", r.lockedApply(web, now.Add(5*time.Second)))
+	expect("", r.lockedApply(now.Add(5*time.Second)))
 	expect("set a_10.0.0.1_80 state ready", r.take(eventOf(3, "10.0.0.1", "fd00::2"))) // it returns
 	expect("set a_10.0.0.1_80 state drain", r.take(eventOf(4, "fd00::2")))
 	b.sessions["a_10.0.0.1_80"] = 0
-	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(web, now.Add(5*time.Second)))
+	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(now.Add(5*time.Second)))
 	clear(b.states) // HAProxy was started anew
-	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(web, now))
+	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(now))
 	inventory := func(generation int64, services ...string) []event {
 		e := event{Type: typeInventory}
 		e.Data.Generation, e.Data.Services = generation, services
@@ -129,11 +128,11 @@ func TestReceiver(t *testing.T) {
 // soon as it has no server left; and one look at HAProxy is enough for all.
 func TestWhatIsKept(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, "http", 10*time.Second)
+	r := newReceiver(b.run, 10*time.Second)
 	expect := func(kept int, said string, err error) {
 		t.Helper()
-		if got := b.said(); err != nil || got != said || len(r.services) != kept || b.looks > 1 {
-			t.Errorf("%d kept, said %q by %d looks, %v; want %d, %q by one", len(r.services), got, b.looks, err, kept, said)
+		if got := b.said(); err != nil || got != said || len(r.told) != kept || b.looks > 1 {
+			t.Errorf("%d kept, said %q by %d looks, %v; want %d, %q by one", len(r.told), got, b.looks, err, kept, said)
 		}
 		b.looks = 0
 	}
@@ -146,10 +145,9 @@ func TestWhatIsKept(t *testing.T) {
 	expect(1, "add a_10.0.0.1_80 10.0.0.1:80; set a_10.0.0.1_80 state ready", r.take(batch))
 	now := time.Now()
 	deleted := eventOf(2)
-	deleted[0].Data.Deleted = true
 	expect(1, "set a_10.0.0.1_80 state drain", r.take(deleted))
-	expect(1, "set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply([]string{"shop_web"}, now.Add(5*time.Second)))
-	expect(0, "", r.lockedApply([]string{"shop_web"}, now.Add(6*time.Second)))
+	expect(1, "set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(now.Add(5*time.Second)))
+	expect(0, "", r.lockedApply(now.Add(6*time.Second)))
 	expect(0, "", r.take(deleted)) // told again
 }
 
@@ -157,7 +155,7 @@ func TestWhatIsKept(t *testing.T) {
 // until it is done; and it is done again where HAProxy was started anew.
 func TestDrainIsCarriedOut(t *testing.T) {
 	b := &balancer{states: map[string]string{"a_10.0.0.1_80": "no check"}, sessions: map[string]int{"a_10.0.0.1_80": 1}}
-	r := newReceiver(b.run, "http", 30*time.Second)
+	r := newReceiver(b.run, 30*time.Second)
 	b.fails = "set server"
 	for range 2 {
 		if err := r.take(eventOf(1)); err == nil || b.said() != "" {
@@ -182,7 +180,7 @@ func TestRequests(t *testing.T) {
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := handler(newReceiver(b.run, "", time.Second), token)
+	h := handler(newReceiver(b.run, time.Second), token)
 	const batch = `[{"type":"x","data":{"generation":1,"namespace":"shop","name":"web","endpoints":[{"address":"10.0.0.1","ports":[{"port":80}],"cluster":"a","ready":true}]}}]`
 	var got []int
 	for _, c := range []struct {
@@ -221,7 +219,7 @@ func TestRequests(t *testing.T) {
 // TestNothingElseInACommand: what an event says begins no other command of the socket.
 func TestNothingElseInACommand(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, "", time.Second)
+	r := newReceiver(b.run, time.Second)
 	for i, spoil := range []func(e *event){
 		func(e *event) { e.Data.Endpoints[0].Cluster = "x;disable frontend web;" },
 		func(e *event) { e.Data.Endpoints[0].Address = "10.0.0.1 ;shutdown" },
@@ -235,7 +233,7 @@ func TestNothingElseInACommand(t *testing.T) {
 			t.Errorf("%d: %v, %q", i, err, b.log)
 		}
 	}
-	if got := serversOf(eventOf(1, "fd00::1")[0].Data.Endpoints, ""); got["a_fd00--1_80"] != "[fd00::1]:80" {
+	if got := serversOf(eventOf(1, "fd00::1")[0].Data.Endpoints); got["a_fd00--1_80"] != "[fd00::1]:80" {
 		t.Errorf("%v", got)
 	}
 }
