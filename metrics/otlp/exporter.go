@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"tributary.dev/tributary/metrics/record"
 )
@@ -68,37 +68,25 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	if exporter != "" && exporter != "otlp" || protocol != "http/protobuf" {
 		return nil, errors.New("traces are exported by OTLP over http/protobuf alone: set OTEL_TRACES_EXPORTER and OTEL_EXPORTER_OTLP_PROTOCOL to that, or not at all")
 	}
-	identity, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv(),
-		resource.WithAttributes(attribute.String("service.name", cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "tributary")), attribute.String("service.version", o.Version)))
+	// The environment comes last: it may name the service otherwise.
+	identity, err := resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "tributary"), attribute.String("service.version", o.Version)), resource.WithFromEnv())
 	if err != nil {
 		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES is not a list of attributes: write name=value, separated by commas")
 	}
-	// What the libraries say on their own may hold the headers of a request, which may be
+	// What the libraries say on their own may hold the address and the headers of a request, which may be
 	// secret: only that something fails is told.
 	otel.SetLogger(logr.Discard())
-	last := time.Time{}
+	seldom := rate.Sometimes{Interval: complaints}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {
-		if now := time.Now(); now.Sub(last) > complaints {
-			last = now
-			o.Logger.Warn("exporting traces fails, spans are left out", "endpoint", endpointOf(endpoint))
-		}
+		seldom.Do(func() { o.Logger.Warn("exporting traces fails, spans are left out") })
 	}))
 	sink, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("set up the export of traces to %s", endpointOf(endpoint))
+		return nil, errors.New("the export of traces cannot be set up: look at OpenTelemetry's variables for endpoint, certificates and headers")
 	}
-	o.Logger.Info("exporting changes as traces", "endpoint", endpointOf(endpoint))
+	o.Logger.Info("exporting changes as traces")
 	return newExporter(o, sdktrace.WithResource(identity), sdktrace.WithBatcher(sink, sdktrace.WithBlocking(), sdktrace.WithBatchTimeout(time.Second))), nil
-}
-
-// endpointOf is an endpoint without what could be a secret in it.
-func endpointOf(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return "the default endpoint"
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	return scheme + "://" + host[strings.LastIndex(host, "@")+1:]
 }
 
 // newExporter joins the ring to what takes the spans.

@@ -16,7 +16,7 @@ import (
 
 // The latency strip of a cluster: one dot for each of its last live changes
 // that were written, from left to right, on a logarithmic scale. Coordinates
-// are those of the view box 0 0 320 104 in page.html.
+// are those of the view box 0 0 320 104 in page.html, which draws the scale.
 const (
 	// stripSize is the number of changes in a strip.
 	stripSize             = 120
@@ -38,22 +38,6 @@ type stripView struct {
 	Removals, Others string
 }
 
-// gridLine is a line of the scale.
-type gridLine struct{ Y, TextY, Text string }
-
-func gridLines() []gridLine {
-	lines := make([]gridLine, 0, 5)
-	for d := time.Millisecond; d <= stripMost; d *= 10 {
-		y := stripY(d)
-		text := strconv.Itoa(int(d/time.Millisecond)) + " ms"
-		if d >= time.Second {
-			text = strconv.Itoa(int(d/time.Second)) + " s"
-		}
-		lines = append(lines, gridLine{coordinate(y), coordinate(y + 3.5), text})
-	}
-	return lines
-}
-
 // stripY is where a duration lies on the scale.
 func stripY(d time.Duration) float64 {
 	d = min(max(d, stripLeast), stripMost)
@@ -69,17 +53,9 @@ func newStrips(clusters []metrics.ClusterStatus, records []*record.Change) []str
 	for i := range clusters {
 		recent[clusters[i].Name] = nil
 	}
-	full := 0
 	for _, rec := range slices.Backward(records) {
-		of, known := recent[rec.Cluster]
-		if !known || !rec.Cause.Live || rec.Result != record.Written || len(of) == stripSize {
-			continue
-		}
-		recent[rec.Cluster] = append(of, rec)
-		if len(of)+1 == stripSize {
-			if full++; full == len(recent) {
-				break
-			}
+		if of, known := recent[rec.Cluster]; known && rec.Cause.Live && rec.Result == record.Written && len(of) < stripSize {
+			recent[rec.Cluster] = append(of, rec)
 		}
 	}
 	strips := make([]stripView, len(clusters))

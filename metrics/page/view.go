@@ -21,7 +21,6 @@ type view struct {
 	// Findings are what is wrong, first of all.
 	Findings  []metrics.Finding
 	Tally     []tally
-	Grid      []gridLine
 	Strips    []stripView
 	StripSize int
 
@@ -56,7 +55,7 @@ const (
 func newView(s *metrics.Status, records []*record.Change, form pageFilter, filter *record.Filter) *view {
 	v := &view{
 		Status: s, Findings: s.Findings(), Tally: tallies(s),
-		Grid: gridLines(), Strips: newStrips(s.Clusters, records), StripSize: stripSize, Filter: form, Footer: footer(s),
+		Strips: newStrips(s.Clusters, records), StripSize: stripSize, Filter: form, Footer: footer(s),
 		TroubleCount: s.ConflictCount + s.RejectedCount,
 	}
 	for _, c := range s.Conflicts[:min(len(s.Conflicts), pageTroubles)] {

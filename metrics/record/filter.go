@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -100,16 +101,10 @@ func (r *Change) touches(ip netip.Addr) bool {
 	return false
 }
 
-// HostOf returns the address of "ip:port", "[ip]:port" or "ip". A bare IPv6
-// address is one that has more than one colon and no bracket.
+// HostOf returns the address of "ip:port", "[ip]:port" or "ip".
 func HostOf(s string) string {
-	if rest, ok := strings.CutPrefix(s, "["); ok {
-		host, _, _ := strings.Cut(rest, "]")
+	if host, _, err := net.SplitHostPort(s); err == nil {
 		return host
 	}
-	host, rest, _ := strings.Cut(s, ":")
-	if strings.Contains(rest, ":") {
-		return s
-	}
-	return host
+	return s
 }

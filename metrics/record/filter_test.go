@@ -98,7 +98,7 @@ func TestParseChangesQueryNamesTheParameter(t *testing.T) {
 
 func TestHostOf(t *testing.T) {
 	for entry, want := range map[string]string{
-		"10.0.0.1:80": "10.0.0.1", "10.0.0.1": "10.0.0.1", "[fd00::1]:80": "fd00::1", "fd00::1": "fd00::1", "": "", "[": "",
+		"10.0.0.1:80": "10.0.0.1", "10.0.0.1": "10.0.0.1", "[fd00::1]:80": "fd00::1", "fd00::1": "fd00::1", "": "", "[": "[",
 	} {
 		if got := HostOf(entry); got != want {
 			t.Errorf("HostOf(%q) = %q; want %q", entry, got, want)
