@@ -159,18 +159,24 @@ func (w *Watcher) followedFile(former map[string]*followed) func(path string) ([
 	}
 }
 
+func (w *Watcher) parse(data []byte, err error) (*Config, error) {
+	if err != nil {
+		return nil, in(w.path, kubeconfig.Whole(err.Error()))
+	}
+	return Parse(w.path, data)
+}
+
 // assemble puts the file, the Secrets and the kubeconfigs that count together. What it does
 // not read is followed no longer.
 func (w *Watcher) assemble() {
 	before, read := w.loaded, w.followedFile(w.files)
 	w.files = map[string]*followed{}
-	data, err := read(w.path)
-	if err != nil {
-		w.refused = in(w.path, kubeconfig.Whole(err.Error()))
-	} else if next, err := Parse(w.path, data); err != nil {
-		w.refused = err
-	} else {
+	next, err := w.parse(read(w.path))
+	switch {
+	case err == nil:
 		w.config, w.refused = next, nil
+	case w.refused == nil || w.refused.Error() != err.Error(): // the same refusal is told once
+		w.refused = err
 	}
 	if w.config == nil {
 		return

@@ -180,8 +180,8 @@ func TestAnEdit(t *testing.T) {
 		t.Error("a refused file counts")
 	}
 	m.write("/k/c", reach("c", "2"))
-	if l = next(t, w); l.Refused == nil || l.Members["c"].REST.BearerToken != "2" {
-		t.Error("a credential waits for the file to be mended")
+	if l = next(t, w); l.Refused != refused.Refused || l.Config != refused.Config || l.Members["c"].REST.BearerToken != "2" {
+		t.Error("a credential waits for the file to be mended, or brings more news than itself")
 	}
 	m.write(file, two)
 	wantErr(t, next(t, w).Err())
