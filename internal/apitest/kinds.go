@@ -43,7 +43,6 @@ var kinds = []*kind{
 		func() Object { return &discoveryv1.EndpointSlice{} }},
 	{core.WithKind("Event"), "events", true, false, func() Object { return &corev1.Event{} }},
 	{core.WithKind("Pod"), "pods", true, false, func() Object { return &corev1.Pod{} }},
-	{core.WithKind("Node"), "nodes", false, false, func() Object { return &corev1.Node{} }},
 	{core.WithKind("ConfigMap"), "configmaps", true, false, func() Object { return &corev1.ConfigMap{} }},
 	{core.WithKind("Secret"), "secrets", true, false, func() Object { return &corev1.Secret{} }},
 	{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, false, func() Object { return &coordinationv1.Lease{} }},
