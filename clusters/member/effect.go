@@ -78,9 +78,11 @@ type Share struct {
 }
 
 // step gathers the effects of one Step. wake is when a Tick is due for it; zero: at no time.
+// byHand: other Services than before are written by hand.
 type step struct {
 	Effects
 	now, wake time.Time
+	byHand    bool
 }
 
 func (o *step) add(replica syncer.Key, effect syncer.Effect, c *Cause) {

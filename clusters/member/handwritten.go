@@ -30,7 +30,7 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 	if byHand == s.hand[key] {
 		return
 	}
-	s.handDue = true
+	o.byHand = true
 	if s.hand[key] = byHand; !byHand {
 		delete(s.hand, key)
 		return

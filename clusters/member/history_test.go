@@ -43,6 +43,21 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// TestTheSameEventsHaveTheSameEffects: a simulation can be repeated.
+func TestTheSameEventsHaveTheSameEffects(t *testing.T) {
+	for seed := range dice.Seeds(t, 10) {
+		a, b := newHistory(dice.From(seed, 0)), newHistory(dice.From(seed, 0))
+		for n := range 300 {
+			a.effects, b.effects = nil, nil
+			a.act()
+			b.act()
+			if !slices.Equal(a.effects, b.effects) {
+				t.Fatalf("seed %d, act %d:\n%s\n%s", seed, n, a.effects, b.effects)
+			}
+		}
+	}
+}
+
 // truth is a pod as it is in the cluster. bad is true once it was anything but ready and
 // chosen, so that its endpoint may have gone for it.
 type truth struct {
@@ -84,8 +99,10 @@ type history struct {
 	backup func()
 	uids   int
 	writes int
-	log    []string
-	faults []string
+	// effects are those of the last act, as text.
+	effects []string
+	log     []string
+	faults  []string
 }
 
 func newHistory(r *rand.Rand) *history {
@@ -153,6 +170,10 @@ func (h *history) play(e Event) {
 		before[key] = endpoints
 	}
 	effects, written := h.step(e)
+	for _, c := range effects.Dirty {
+		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
+	}
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.Follow, effects.Restart, effects.WantStanding, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))

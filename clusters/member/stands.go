@@ -61,7 +61,7 @@ func (s *State) reuse(o *step) {
 	if len(s.asking.at) == 0 {
 		return
 	}
-	for key := range maps.Collect(s.tables.Pods("")) {
+	for _, key := range slices.SortedFunc(maps.Keys(maps.Collect(s.tables.Pods(""))), syncer.Key.Compare) {
 		if pod, _, known := s.tables.Pod(key); known && s.asking.of(Pods, key) == nil {
 			s.expel(pod, o)
 		}

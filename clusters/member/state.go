@@ -51,10 +51,9 @@ type State struct {
 
 	asking asking
 	// news are Services that wait for their pods, and hand those whose endpoints are written by
-	// hand; handDue: their streams are to be looked at.
-	news    map[syncer.Key]store.Versioned[syncer.Service]
-	hand    map[syncer.Key]bool
-	handDue bool
+	// hand.
+	news map[syncer.Key]store.Versioned[syncer.Service]
+	hand map[syncer.Key]bool
 	// stands are the replicas in which a pod stands, where that is not known from the tables.
 	stands map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
@@ -182,8 +181,7 @@ func (s *State) answer(a *Answer, o *step) {
 // after does what may follow from any event.
 func (s *State) after(o *step) {
 	s.release(o)
-	if s.handDue {
-		s.handDue = false
+	if o.byHand {
 		s.followHand(o)
 	}
 	if len(s.asking.open) == 0 && len(s.asking.at)+len(s.stands) > 0 {
