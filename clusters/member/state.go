@@ -184,11 +184,11 @@ func (s *State) after(o *step) {
 	if o.byHand {
 		s.followHand(o)
 	}
-	if len(s.asking.open) == 0 && len(s.asking.at)+len(s.stands) > 0 {
-		clear(s.asking.at)
-		if !s.starting() {
-			clear(s.stands)
-		}
+	if len(s.asking.open) == 0 && len(s.stands) > 0 && !s.starting() {
+		s.stands = map[syncer.Key][]syncer.Key{} // a cleared one would keep its room
+	}
+	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
+		s.asking.at = map[netip.Addr][]syncer.Key{}
 	}
 	s.wake = earlier(s.wake, o.wake)
 }
