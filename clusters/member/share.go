@@ -30,8 +30,9 @@ func (s *State) Give(replica syncer.Key) Share {
 	} else if s.stale {
 		share.Reserve = ReserveStale
 	}
-	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e) }
-	if s.standing(replica) {
+	standing := s.standing(replica) // when the share is given; what follows may come before Keep
+	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e, standing) }
+	if standing {
 		share.Listed, share.SourceOpen, share.Keep = false, true, keep
 		return share
 	}
@@ -50,12 +51,13 @@ func (s *State) Give(replica syncer.Key) Share {
 	return share
 }
 
-// keep returns an endpoint that stands and is not given as it is, but for what its pod says
-// itself if that was read; ok is false if it is to go.
-func (s *State) keep(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
-	standing := s.standing(replica)
+// keep returns an endpoint that stands and was not given as it is, but for what its pod says
+// itself if that was read; ok is false if it is to go. A pod may have been read since: then the
+// replica is compared again, and the endpoint is not to be gone meanwhile.
+func (s *State) keep(replica syncer.Key, e *syncer.Endpoint, standing bool) (as syncer.Endpoint, ok bool) {
 	pod, _, read := s.tables.Pod(e.Target.Key)
-	unread := !read && (s.asking.about(e) || standing && !s.stream(Pods, replica.Namespace).stood)
+	st := s.stream(Pods, replica.Namespace)
+	unread := !read && (s.asking.about(e) || standing && st != nil && !st.stood)
 	switch {
 	case !podTarget(e):
 		return *e, standing
@@ -63,7 +65,8 @@ func (s *State) keep(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint
 		return *e, standing && (read || unread)
 	case read:
 		has := slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
-		return s.says(pod, e), standing && has && pod.UID == e.Target.UID
+		same := has && pod.UID == e.Target.UID
+		return s.says(pod, e), same && (standing || s.tables.Gives(replica, pod.Key, s.Clock()))
 	}
 	return *e, unread
 }

@@ -113,6 +113,13 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 	})
 }
 
+// Gives reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
+func (s *Store) Gives(replica, pod syncer.Key, now time.Time) bool {
+	svc, rec := s.replica(replica), s.record(pod)
+	return svc != nil && rec != nil && svc.groups.has(rec.group) &&
+		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target.Key == pod })
+}
+
 // Stats are counts of what is held.
 type Stats struct {
 	Pods, Services int
