@@ -49,15 +49,11 @@ SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 # flags of the tests: those of `make build` would compile everything once more.
 E2E_TEST = go test $(SHUFFLE) -p 1
 
-# What is known to be red, and is therefore no part of make test: the goroutines beside hostile receivers of sinks are more
-# afterwards than before.
-RED = 'TestHostileReceivers'
-
 .PHONY: scenario
 scenario: haproxy-installed ## scenario and differential tests on real clusters (the share that `make test` runs)
 	cd e2e && go run ./cluster/prebuild
 	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history
-	cd e2e && $(E2E_TEST) -timeout 20m -skip $(RED) ./scenario
+	cd e2e && $(E2E_TEST) -timeout 20m ./scenario
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential
 
@@ -69,7 +65,6 @@ faults: ## a quick share of every fault on real clusters, judged by their whole 
 e2e: scenario ## every test on real clusters, at full size: also installation, image, every fault and scale
 	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
 	cd e2e && $(E2E_TEST) -timeout 20m ./install
-	cd e2e && $(E2E_TEST) -timeout 20m -run $(RED) ./scenario
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000 -pods 50000
