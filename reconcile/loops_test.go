@@ -428,9 +428,9 @@ func TestSinksAreTold(t *testing.T) {
 	g.set(syncer.Key{Namespace: "shop", Name: "other"}, "a", "9")
 	g.set(web, "a", "1,(2)")
 	told(`"subject":"shop/web"`, `{"address":"10.0.0.1","ports":[{"name":"http","port":8080,"protocol":"TCP"}],"cluster":"a","ready":true,"serving":true,"terminating":false}`,
-		`{"address":"10.0.0.2"`, `"added":["10.0.0.1:8080","10.0.0.2:8080"]`)
+		`{"address":"10.0.0.2"`)
 	g.set(web, "a", "1")
-	told(`"removed":["10.0.0.2:8080"]`)
+	told(`"subject":"shop/web"`, `"ready":true,"serving":true,"terminating":false}]`)
 	g.set(web, "a", "-")
 	told(`"deleted":true`)
 }

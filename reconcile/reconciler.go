@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -85,18 +86,19 @@ type Options struct {
 	Metrics Metrics
 	// Instance is the name of the installation.
 	Instance string
-	// Events posts conflicts as Kubernetes Events, for people; nil: nobody does.
-	Events *Events
+	// Events is the client of the moment by which conflicts are posted as Kubernetes Events; nil
+	// posts none.
+	Events func() kubernetes.Interface
 	Logger *slog.Logger
 }
 
 // Reconciler compares replicas and writes what differs. All methods are safe for concurrent
 // use; Follow may be called once, Lead again and again while Follow runs.
 type Reconciler struct {
-	opts   Options
-	cache  *cache.Cache
-	writer writer
-	posted posted
+	opts      Options
+	cache     *cache.Cache
+	writer    writer
+	announcer announcer
 
 	// mu guards core: it is held for one step. The locks of cache and queue are taken within.
 	mu   sync.Mutex
@@ -114,7 +116,7 @@ type writer interface {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), posted: posted{events: o.Events, told: map[syncer.Key]string{}}}
+	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), announcer: announcer{client: o.Events, said: map[syncer.Key]string{}}}
 	r.waiting = sync.NewCond(&r.mu)
 	r.cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.step(func(now time.Time) { r.core.Edited(now, key, object, arrived) })
@@ -182,7 +184,7 @@ func (r *Reconciler) compare(c *Comparison) {
 	r.step(func(now time.Time) { ended, trouble = r.core.Settle(now, c) })
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
 	if c.leads {
-		r.posted.post(c, trouble.Conflicts)
+		r.announcer.announce(c, trouble.Conflicts)
 	}
 	for _, one := range ended {
 		r.opts.Metrics.Change(one)
@@ -205,7 +207,7 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	defer group.Wait()
 	group.Go(func() { r.opts.Sinks.Run(ctx, r.complete) })
 	if r.opts.Events != nil {
-		group.Go(func() { r.opts.Events.Run(ctx) })
+		group.Go(func() { r.announcer.run(ctx) })
 	}
 	for ctx.Err() == nil {
 		if g := r.next(ctx); g != nil {

@@ -34,10 +34,8 @@ type Cache struct {
 
 	mu      sync.RWMutex
 	objects map[plan.Object]*Object
-	// replicas and foreign point to the same objects: those that stand under a name, and the
-	// slices of others by namespace and name.
-	replicas map[syncer.Key]*replica
-	foreign  map[string]map[string]bool
+	// slices are those among them that stand under a replica's name, sorted by their own.
+	slices map[syncer.Key][]*Object
 	// deleted holds the UIDs of our own deletions that no stream has shown yet.
 	deleted map[string]plan.Kind
 	// streams are the states of the streams by kind.
@@ -48,8 +46,8 @@ type Cache struct {
 // New returns an empty Cache.
 func New(options Options) *Cache {
 	return &Cache{
-		options: options, objects: map[plan.Object]*Object{}, replicas: map[syncer.Key]*replica{},
-		foreign: map[string]map[string]bool{}, deleted: map[string]plan.Kind{}, synced: make(chan struct{}),
+		options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{},
+		deleted: map[string]plan.Kind{}, synced: make(chan struct{}),
 	}
 }
 
@@ -86,15 +84,25 @@ func (c *Cache) lockedTake(o *Object) (news bool) {
 	if old != nil {
 		c.lockedDrop(old)
 	}
-	c.objects[o.Object] = o
-	c.lockedLink(o)
+	if c.objects[o.Object] = o; o.Slice != nil && o.Replica != (syncer.Key{}) {
+		of := c.slices[o.Replica]
+		at, _ := slices.BinarySearchFunc(of, o.Name, compareName)
+		c.slices[o.Replica] = slices.Insert(of, at, o)
+	}
 	return true
 }
 
 func (c *Cache) lockedDrop(o *Object) {
 	delete(c.objects, o.Object)
-	c.lockedUnlink(o)
+	of := c.slices[o.Replica]
+	if at, ok := slices.BinarySearchFunc(of, o.Name, compareName); ok && o.Slice != nil {
+		if c.slices[o.Replica] = slices.Delete(of, at, at+1); len(of) == 1 {
+			delete(c.slices, o.Replica)
+		}
+	}
 }
+
+func compareName(o *Object, name string) int { return strings.Compare(o.Name, name) }
 
 // Current returns what stands under a replica's name. It is made of values that are shared and
 // never change, and costs no more than to collect them.
@@ -102,35 +110,37 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	now := plan.Current{Key: key}
-	if ns := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]; ns != nil {
-		now.Namespace = ns.State
+	if o := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]; o != nil {
+		now.Namespace = o.State
 	}
-	if r := c.replicas[key]; r != nil {
-		r.collect(&now)
+	if o := c.objects[plan.Object{Kind: plan.KindService, Namespace: key.Namespace, Name: key.Name}]; o != nil {
+		now.Service = o.Service
 	}
-	for name := range c.foreign[key.Namespace] {
-		if strings.HasPrefix(name, key.Name+"-") {
-			now.Taken = append(now.Taken, name)
-		}
+	if o := c.objects[plan.Object{Kind: plan.KindEndpoints, Namespace: key.Namespace, Name: key.Name}]; o != nil {
+		now.Endpoints = o.Endpoints
 	}
-	slices.Sort(now.Taken)
+	now.Slices = make([]plan.Slice, len(c.slices[key]))
+	for i, o := range c.slices[key] {
+		now.Slices[i] = *o.Slice
+	}
 	return now
 }
 
 // Synced is closed once everything was listed: only then absence means absence.
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
-// Keys returns every replica of which an object of ours stands, sorted.
+// Keys returns every replica of which an object of ours stands, sorted. The cost grows with all
+// that stands.
 func (c *Cache) Keys() (keys []syncer.Key) {
 	c.mu.RLock()
-	for key, r := range c.replicas {
-		if r.owned() {
-			keys = append(keys, key)
+	for _, o := range c.objects {
+		if o.Owned {
+			keys = append(keys, o.Replica)
 		}
 	}
 	c.mu.RUnlock()
 	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
+	return slices.Compact(keys)
 }
 
 // Standing is what stands of one member in a replica: the endpoints of its slices of ours,
@@ -144,17 +154,19 @@ type Standing struct {
 // stands is in it, even if the slice is empty.
 func (c *Cache) Standing(member string) (all []Standing) {
 	c.mu.RLock()
-	for key, r := range c.replicas {
-		s := Standing{Replica: key}
-		of := false
-		for _, o := range r.slices {
-			if o.Owned && o.Member == member {
-				of = true
-				s.Endpoints = append(s.Endpoints, o.Slice.Endpoints...)
+	for key, of := range c.slices {
+		var s *Standing
+		for _, o := range of {
+			if !o.Owned || o.Member != member {
+				continue
 			}
+			if s == nil {
+				s = &Standing{Replica: key}
+			}
+			s.Endpoints = append(s.Endpoints, o.Slice.Endpoints...)
 		}
-		if of {
-			all = append(all, s)
+		if s != nil {
+			all = append(all, *s)
 		}
 	}
 	c.mu.RUnlock()

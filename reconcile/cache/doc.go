@@ -5,7 +5,7 @@
 //
 // A newcomer starts at Cache (cache.go). It is fed by one stream a kind (follow.go) and by
 // the answers to our own writes, whichever is newer, and shows what stands under a replica's
-// name as one immutable value (replica.go). Objects become values when they come in
+// name as one immutable value. Objects become values when they come in
 // (decode.go): ours whole, those of others as no more than that they are there.
 //
 // A Cache is driven by what it is told: Take with an answer, the Sink of a kind with what a

@@ -233,8 +233,8 @@ func (h *history) converged() {
 	}
 	h.deliver(len(h.events))
 	h.equal()
-	if c := h.cache; len(c.objects) != len(h.objects) || len(c.replicas) != len(h.objects) || len(c.deleted) != 0 || len(c.Keys()) != len(h.objects) {
-		h.Fatalf("%d objects, %d replicas, %d deletions for %d objects", len(c.objects), len(c.replicas), len(c.deleted), len(h.objects))
+	if c := h.cache; len(c.objects) != len(h.objects) || len(c.deleted) != 0 || len(c.Keys()) != len(h.objects) {
+		h.Fatalf("%d objects, %d deletions for %d objects", len(c.objects), len(c.deleted), len(h.objects))
 	}
 }
 

@@ -22,7 +22,6 @@ type Permit struct {
 	// reign is done when the Permit is revoked; nil while there is nothing to revoke.
 	reign context.Context
 	end   context.CancelFunc
-	conns map[*conn]struct{} // those that pass through Dial
 }
 
 // extend holds the Permit until a moment.
@@ -35,8 +34,7 @@ func (p *Permit) extend(until time.Time) {
 	p.until = until
 }
 
-// revoke ends the Permit: requests under way are given up, and what of them was not sent
-// yet never is. A second call does nothing.
+// revoke ends the Permit: requests under way are given up. A second call does nothing.
 func (p *Permit) revoke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,10 +42,7 @@ func (p *Permit) revoke() {
 		return
 	}
 	p.end()
-	for c := range p.conns {
-		c.abort()
-	}
-	p.reign, p.end, p.conns = nil, nil, nil
+	p.reign, p.end = nil, nil
 }
 
 // state tells whether the Permit is held, or has ended by time and was not revoked yet.
@@ -62,12 +57,9 @@ func (p *Permit) state() (held, lapsed bool) {
 // Permit as it is now ends. release must be called after the request. ok is false, and the
 // others are nil, where the Permit is not held.
 func (p *Permit) Hold(parent context.Context) (bounded context.Context, release func(), ok bool) {
-	if held, _ := p.state(); !held {
-		return nil, nil, false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign == nil { // it was revoked in this moment
+	if p.reign == nil || !lasts(p.until, time.Now()) {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancelCause(parent)
@@ -79,27 +71,25 @@ func (p *Permit) Hold(parent context.Context) (bounded context.Context, release 
 // Dialer makes connections.
 type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dial wraps a dialer: nothing is sent through its connections once the Permit has ended.
-// Hold is asked before a request is begun; a process that is frozen between that and the
-// system call would send it when it wakes.
+// Dial wraps a dialer: nothing is sent through its connections once the Permit has ended by
+// time. Hold is asked before a request is begun; a process that is frozen between that and the
+// system call would send it when it wakes. A connection that is closed drops what the kernel has
+// not sent yet: it would send that when the network is back.
 func (p *Permit) Dial(next Dialer) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := next(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.conns == nil {
-			p.conns = map[*conn]struct{}{}
+		if tcp, ok := inner.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // of a connection that is closed already
 		}
-		c := &conn{inner, p}
-		p.conns[c] = struct{}{}
-		return c, nil
+		return &conn{inner, p}, nil
 	}
 }
 
-// conn sends nothing while its Permit has lapsed. A standby reads through it.
+// conn sends nothing while its Permit has lapsed: what a request that is given up writes closes
+// it. A standby reads through it.
 type conn struct {
 	net.Conn
 	permit *Permit
@@ -108,25 +98,8 @@ type conn struct {
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
 	if _, lapsed := c.permit.state(); lapsed {
-		c.abort()
+		_ = c.Close()
 		return 0, ErrNotLeading
 	}
 	return c.Conn.Write(b)
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.permit.mu.Lock()
-	delete(c.permit.conns, c)
-	c.permit.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// abort closes the connection and drops what the kernel has not sent yet: it would send
-// that when the network is back.
-func (c *conn) abort() {
-	if tcp, ok := c.Conn.(interface{ SetLinger(seconds int) error }); ok {
-		_ = tcp.SetLinger(0) // of a connection that is closed already
-	}
-	_ = c.Conn.Close()
 }

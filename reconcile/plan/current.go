@@ -21,9 +21,6 @@ type Current struct {
 	// label kubernetes.io/service-name does, but for those that controllers of the ingress
 	// cluster make; sorted by name.
 	Slices []Slice
-	// Taken are names of other objects of others that a slice of the replica could have: it
-	// gets another one.
-	Taken []string
 }
 
 // NamespaceState says whether objects can be created in a namespace.

@@ -51,7 +51,7 @@ func (m *merger) slicesOf(one *member, d *Desired) (out []*wish) {
 
 // shelf are the slices of a member, and the mere names of all others.
 func (m *merger) shelf(one *member) []syncer.Slice {
-	out := make([]syncer.Slice, 0, len(m.now.Slices)+len(m.now.Taken))
+	out := make([]syncer.Slice, 0, len(m.now.Slices))
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
 		if slices.Contains(one.slices, s) {
@@ -59,9 +59,6 @@ func (m *merger) shelf(one *member) []syncer.Slice {
 		} else {
 			out = append(out, syncer.Slice{Name: s.Name})
 		}
-	}
-	for _, name := range m.now.Taken {
-		out = append(out, syncer.Slice{Name: name})
 	}
 	return out
 }

@@ -28,7 +28,7 @@ const (
 type Service struct {
 	labels    map[string]string
 	endpoints json.RawMessage
-	ready     map[string]bool // by ip:port; an endpoint without ports by its address
+	ready     map[string]bool // ip:port of those that are; an endpoint without ports by its address
 }
 
 // Endpoint is one address of a Service with the ports that it serves there, as it is told.
@@ -58,15 +58,16 @@ func NewService(labels map[string]string, endpoints []Endpoint) *Service {
 			return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port), strings.Compare(a.Protocol, b.Protocol))
 		}))
 	})
-	s := &Service{labels: labels, endpoints: marshal(endpoints), ready: make(map[string]bool, len(endpoints))}
+	s := &Service{labels: labels, endpoints: marshal(endpoints), ready: map[string]bool{}}
 	for i := range endpoints {
 		e := &endpoints[i]
-		if len(e.Ports) == 0 {
-			s.ready[e.Address] = s.ready[e.Address] || e.Ready
+		if e.Ready && len(e.Ports) == 0 {
+			s.ready[e.Address] = true
 		}
 		for _, p := range e.Ports {
-			at := net.JoinHostPort(e.Address, strconv.Itoa(int(p.Port)))
-			s.ready[at] = s.ready[at] || e.Ready
+			if e.Ready {
+				s.ready[net.JoinHostPort(e.Address, strconv.Itoa(int(p.Port)))] = true
+			}
 		}
 	}
 	return s
@@ -88,44 +89,18 @@ func (s *Service) equal(o *Service) bool {
 	return bytes.Equal(s.endpoints, o.endpoints)
 }
 
-// delta says what differs for traffic between two states of a Service, sorted. No list is nil.
-type delta struct {
-	Added     []string `json:"added"`
-	Removed   []string `json:"removed"`
-	Readied   []string `json:"readied"`
-	Unreadied []string `json:"unreadied"`
-}
-
-// deltaOf is what differs from one state to another; nil is a Service that is not there.
-func deltaOf(from, to *Service) delta {
-	d := delta{[]string{}, []string{}, []string{}, []string{}}
-	var was, is map[string]bool
-	if from != nil {
-		was = from.ready
+// takes reports whether traffic loses something from one state of a Service to another; nil is
+// one that is not there.
+func takes(from, to *Service) bool {
+	if from == nil || to == nil {
+		return to == nil
 	}
-	if to != nil {
-		is = to.ready
-	}
-	for at, ready := range was {
-		now, stays := is[at]
-		switch {
-		case !stays:
-			d.Removed = append(d.Removed, at)
-		case ready && !now:
-			d.Unreadied = append(d.Unreadied, at)
-		case !ready && now:
-			d.Readied = append(d.Readied, at)
+	for at := range from.ready {
+		if !to.ready[at] {
+			return true
 		}
 	}
-	for at := range is {
-		if _, stood := was[at]; !stood {
-			d.Added = append(d.Added, at)
-		}
-	}
-	for _, list := range [][]string{d.Added, d.Removed, d.Readied, d.Unreadied} {
-		slices.Sort(list)
-	}
-	return d
+	return false
 }
 
 // event is one of CloudEvents 1.0 in its JSON format.
@@ -140,14 +115,13 @@ type event struct {
 	Data        json.RawMessage `json:"data"`
 }
 
-// document is what a Service is now, and what changed since it was last acknowledged.
+// document is what a Service is now.
 type document struct {
 	Generation int64           `json:"generation"`
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
 	Deleted    bool            `json:"deleted"`
 	Endpoints  json.RawMessage `json:"endpoints"`
-	Changes    delta           `json:"changes"`
 }
 
 // inventory names all Services that there are, as NAMESPACE/NAME, sorted.
@@ -164,13 +138,11 @@ func (s *sink) event(kind, subject string, generation int64, at time.Time, data 
 	})
 }
 
-// document makes the event that tells of a Service.
-func (s *sink) document(key syncer.Key, is *state, generation int64, at time.Time) []byte {
-	kind, d := typeDeleted, document{
-		Generation: generation, Namespace: key.Namespace, Name: key.Name, Deleted: true, Endpoints: json.RawMessage("[]"), Changes: deltaOf(is.acked, is.now),
+// document makes the event that tells of a Service; nil: it is not there.
+func (s *sink) document(key syncer.Key, now *Service, generation int64, at time.Time) []byte {
+	if now == nil {
+		gone := document{Generation: generation, Namespace: key.Namespace, Name: key.Name, Deleted: true, Endpoints: json.RawMessage("[]")}
+		return s.event(typeDeleted, key.String(), generation, at, gone)
 	}
-	if is.now != nil {
-		kind, d.Deleted, d.Endpoints = typeUpdated, false, is.now.endpoints
-	}
-	return s.event(kind, key.String(), generation, at, d)
+	return s.event(typeUpdated, key.String(), generation, at, document{generation, key.Namespace, key.Name, false, now.endpoints})
 }

@@ -61,43 +61,34 @@ type Status struct {
 // Set are the sinks of an installation. All methods are safe for concurrent use; Run must
 // not run twice at once.
 type Set struct {
-	opts Options
+	opts    Options
+	changed chan struct{} // signalled when Run may have others to run
 
-	mu sync.Mutex
-	// All below is guarded by mu: start runs a sink, nil out of Run, and group is what runs.
+	mu    sync.Mutex
 	sinks []*sink
-	stops map[*sink]context.CancelFunc
-	start func(*sink)
-	group sync.WaitGroup
 }
 
 // New returns a Set without sinks.
-func New(o Options) *Set { return &Set{opts: o, stops: map[*sink]context.CancelFunc{}} }
+func New(o Options) *Set { return &Set{opts: o, changed: make(chan struct{}, 1)} }
 
 // Configure makes the sinks what they are to be. One that is new, or has changed, knows
 // nothing until all replicas were told again.
 func (s *Set) Configure(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	former := s.sinks
-	s.sinks = nil
+	var sinks []*sink
 	for _, spec := range specs {
-		at := slices.IndexFunc(former, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
-		if at >= 0 {
-			s.sinks = append(s.sinks, former[at])
-			continue
-		}
-		one := newSink(spec, &s.opts)
-		s.sinks = append(s.sinks, one)
-		if s.start != nil {
-			s.start(one)
+		at := slices.IndexFunc(s.sinks, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
+		if at < 0 {
+			sinks = append(sinks, newSink(spec, &s.opts))
+		} else {
+			sinks = append(sinks, s.sinks[at])
 		}
 	}
-	for _, one := range former {
-		if stop := s.stops[one]; stop != nil && !slices.Contains(s.sinks, one) {
-			stop()
-			delete(s.stops, one)
-		}
+	s.sinks = sinks
+	select {
+	case s.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -105,25 +96,31 @@ func (s *Set) Configure(specs []Spec) {
 // returns the replicas that there are, false while that is not known: an inventory waits until
 // each of them was told.
 func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
-	s.mu.Lock()
-	s.start = func(one *sink) {
-		running, stop := context.WithCancel(ctx)
-		s.stops[one] = stop
-		s.group.Go(func() { one.run(running, all) })
+	var group sync.WaitGroup
+	defer group.Wait()
+	running := map[*sink]context.CancelFunc{}
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		sinks := s.sinks
+		s.mu.Unlock()
+		for one, stop := range running {
+			if !slices.Contains(sinks, one) {
+				stop()
+				delete(running, one)
+			}
+		}
+		for _, one := range sinks {
+			if running[one] == nil {
+				telling, stop := context.WithCancel(ctx)
+				running[one] = stop
+				group.Go(func() { one.run(telling, all) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.changed:
+		}
 	}
-	for _, one := range s.sinks {
-		s.start(one)
-	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	s.mu.Lock()
-	s.start = nil
-	for _, stop := range s.stops {
-		stop()
-	}
-	clear(s.stops)
-	s.mu.Unlock()
-	s.group.Wait()
 }
 
 // Any reports whether there is a sink.
@@ -139,11 +136,11 @@ func (s *Set) Tell(key syncer.Key, now *Service) {
 	defer s.mu.Unlock()
 	at := time.Now()
 	for _, one := range s.sinks {
-		if now == nil || !one.spec.Selects(key, now.labels) {
+		if now != nil && one.spec.Selects(key, now.labels) {
+			one.tell(key, now, at)
+		} else {
 			one.tell(key, nil, at)
-			continue
 		}
-		one.tell(key, now, at)
 	}
 }
 

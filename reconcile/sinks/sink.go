@@ -108,8 +108,7 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 // lockedSchedule decides when a Service is told. A window begins with the first change in it;
 // a removal does not wait for one that another change has begun.
 func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
-	d := deltaOf(is.acked, is.now)
-	takes, window := is.now == nil || len(d.Removed)+len(d.Unreadied) > 0, s.spec.Window
+	takes, window := takes(is.acked, is.now), s.spec.Window
 	if takes {
 		window = s.spec.RemovalWindow
 	}
@@ -223,7 +222,7 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 	})
 	batch = batch[:min(len(batch), s.limit)]
 	for i, size := 0, 0; i < len(batch); i++ {
-		text := s.document(batch[i].key, batch[i].is, s.generation, now)
+		text := s.document(batch[i].key, batch[i].now, s.generation, now)
 		if size += len(text); size > maxBytes && i > 0 {
 			return batch[:i], events, 0
 		}

@@ -93,7 +93,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	a.source.set = a.set
 	a.reconciler = reconcile.New(reconcile.Options{
 		Access: a.ingress.follow, Write: a.ingress.write, Source: a.source, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
-		Instance: loaded.Config.Instance, Events: reconcile.NewEvents("tributary", a.events, o.Logger), Logger: o.Logger,
+		Instance: loaded.Config.Instance, Events: a.events, Logger: o.Logger,
 	})
 	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
 	a.use(&config.Loaded{Config: &config.Config{}}, loaded)
