@@ -76,12 +76,6 @@ type Slice struct {
 	Malformed bool
 }
 
-// ours reports whether anything of ours stands.
-func (c *Current) ours() bool {
-	return c.Service != nil && c.Service.Owned || c.Endpoints != nil && c.Endpoints.Owned ||
-		slices.ContainsFunc(c.Slices, func(s Slice) bool { return s.Owned })
-}
-
 // slice finds a slice by its name, whoever owns it; nil when there is none.
 func (c *Current) slice(name string) *Slice {
 	at, found := slices.BinarySearchFunc(c.Slices, name, func(s Slice, name string) int { return strings.Compare(s.Name, name) })

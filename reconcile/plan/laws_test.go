@@ -45,7 +45,7 @@ func randomShares(r *rand.Rand) []Share {
 			s.Reserve = "drained"
 		}
 		if r.IntN(6) == 0 {
-			s.Listed = false
+			s.Listed, s.SourceOpen = false, true
 		}
 		shares = append(shares, s)
 	}
@@ -277,7 +277,8 @@ func final(t *testing.T, w *world, shares []Share, s Settings) {
 	t.Helper()
 	want := Merge(shopWeb, w.now, shares, s)
 	if want == nil {
-		if w.now.ours() {
+		if now := &w.now; now.Service != nil && now.Service.Owned || now.object(KindEndpoints, "web") != nil ||
+			slices.ContainsFunc(now.Slices, func(s Slice) bool { return s.Owned }) {
 			t.Errorf("nobody wants what stands")
 		}
 		return
@@ -358,12 +359,13 @@ func TestRestartWritesNothing(t *testing.T) {
 		r, w := dice.From(seed, 3), newWorld(t)
 		s, shares := randomSettings(r), randomShares(r)
 		for i := range shares {
-			shares[i].Listed = true
+			shares[i].Listed, shares[i].SourceOpen = true, false
 		}
 		w.settle(shares, s)
 		for range 4 {
 			for i := range shares {
 				shares[i].Listed = r.IntN(2) == 0
+				shares[i].SourceOpen = !shares[i].Listed
 			}
 			if actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil); len(actions) > 0 {
 				t.Fatalf("seed %d: %s %s: %s", seed, actions[0].Verb, actions[0].Object(), actions[0].Why)

@@ -36,15 +36,14 @@ type member struct {
 	family   syncer.Family
 }
 
-// unknown reports whether nobody knows what the source of a share is that counts.
-func (m *member) unknown() bool {
-	return m.SourceOpen || !m.Listed && !m.orphan && len(m.slices)+len(m.endpoints) > 0
+// stands reports whether what stands is the member's share, or may be: its slices tell that it had
+// one, and nobody knows yet whether it still has.
+func (m *member) stands() bool {
+	return len(m.slices) > 0 && (m.orphan || !m.Listed || m.SourceOpen)
 }
 
 // feeds reports whether the member has a share in the replica.
-func (m *member) feeds() bool {
-	return m.service != nil || len(m.endpoints) > 0 || (m.orphan || !m.Listed) && len(m.slices) > 0
-}
+func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
 
 // read fills the member's share from what it gives and what stands of it.
 // inEndpoints are the addresses that stand in Endpoints; nil where there are none.

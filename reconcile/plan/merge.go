@@ -20,7 +20,7 @@ import (
 func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	m := &merger{key: key, now: &now, settings: &s}
 	m.gather(shares)
-	if !m.wanted() {
+	if !slices.ContainsFunc(m.members, (*member).feeds) {
 		return nil
 	}
 	sources := m.sources()
@@ -61,12 +61,6 @@ type merger struct {
 	members  []*member
 }
 
-// wanted reports whether there is to be a replica.
-func (m *merger) wanted() bool {
-	stands := m.now.ours()
-	return slices.ContainsFunc(m.members, func(one *member) bool { return one.feeds() || one.SourceOpen && stands })
-}
-
 // sources are the members whose Service is known, the oldest first.
 func (m *merger) sources() []*member {
 	var known []*member
@@ -83,7 +77,8 @@ func (m *merger) sources() []*member {
 // unknown, or all are.
 func (m *merger) leaves(sources []*member) bool {
 	s := m.now.Service
-	return s != nil && s.Owned && !s.Deleting && (len(sources) == 0 || slices.ContainsFunc(m.members, (*member).unknown))
+	return s != nil && s.Owned && !s.Deleting && (len(sources) == 0 ||
+		slices.ContainsFunc(m.members, func(one *member) bool { return one.stands() && !one.orphan }))
 }
 
 // report says what is not served, and what is of nobody.

@@ -13,7 +13,7 @@ import (
 // pack packs the endpoints of each member into slices of its own.
 func (m *merger) pack(d *Desired) {
 	for _, one := range m.members {
-		if one.feeds() || one.SourceOpen {
+		if one.feeds() {
 			d.slices = append(d.slices, m.slicesOf(one, d)...)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *story) Apply(line string) error {
 			one := s.shares[name]
 			one.Member, one.Listed = name, words[0] != "away" && (one.Listed || words[0] == "seen")
 			one.Reserve = map[string]string{"drain": "drained"}[words[0]]
-			one.SourceOpen = words[0] == "open"
+			one.SourceOpen = words[0] == "open" || words[0] == "away"
 			s.shares[name] = one
 		}
 	case "keep": // MEMBER ADDRESS…: their question is open
