@@ -93,13 +93,13 @@ func (a *askers) done(busy bool) {
 // ask asks a question that is still open, and tells the state the answer.
 func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 	m.mu.Lock()
-	open, access, reader := m.state.Open(q), m.access, m.reader
+	open, reader := m.state.Open(q), m.reader
 	m.mu.Unlock()
 	if !open {
 		return false
 	}
 	answer := member.Answer{Question: q}
-	session, err := access.Get(ctx)
+	session, err := m.access.Get(ctx)
 	switch {
 	case err != nil:
 	case q.Kind == member.SlicesOf:

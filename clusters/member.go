@@ -24,6 +24,8 @@ type Member struct {
 	log     *slog.Logger
 	streams *streams
 	askers  *askers
+	access  *kube.Access
+	pin     *kube.Pin
 
 	stop context.CancelFunc
 	ctx  context.Context // ends with stop
@@ -35,9 +37,6 @@ type Member struct {
 	state    *member.State
 	settings Settings
 	reader   *reader
-	access   *kube.Access
-	pin      *kube.Pin
-	renew    bool // it is on record as another cluster
 	wake     time.Time
 	health   health
 	native   *observer // nil: nobody observes
@@ -50,7 +49,8 @@ func newMember(options *Options, s *Settings) *Member {
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.streams = &streams{member: m, running: map[member.Scope]*stream{}}
 	m.askers = newAskers(m.ask)
-	m.access = m.newAccess()
+	m.pin = kube.NewPin(m.onRecord())
+	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config(m.reader.rules))
 	m.lockedNote()
 	return m
@@ -67,12 +67,11 @@ func (m *Member) run(ctx context.Context) {
 		m.streams.reconcile(nil)
 		m.observer().end()
 		tasks.Wait()
-		m.accessNow().Close()
+		m.access.Close()
 	}()
 	timer := time.NewTimer(tickEvery)
 	defer timer.Stop()
 	for {
-		m.beginAnew()
 		m.streams.reconcile(m.scopes())
 		m.observe()
 		timer.Reset(m.untilWake())
@@ -102,7 +101,7 @@ func (m *Member) untilWake() time.Duration {
 // tick tells the state the time, and how far the member's clock is off.
 func (m *Member) tick() {
 	var ahead time.Duration
-	if session := m.accessNow().Current(); session != nil {
+	if session := m.access.Current(); session != nil {
 		ahead = session.ClockOffset()
 	}
 	m.step(member.Tick{Ahead: ahead})
@@ -186,12 +185,6 @@ func (m *Member) scopes() []member.Scope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Scopes()
-}
-
-func (m *Member) accessNow() *kube.Access {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.access
 }
 
 func (m *Member) reading() *reader {

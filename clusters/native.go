@@ -96,7 +96,7 @@ func (n *observer) run(ctx context.Context) {
 	for _, namespace := range namespaces {
 		kind.Namespace = namespace
 		others := slices.DeleteFunc(slices.Clone(namespaces), func(o string) bool { return o == namespace })
-		follower := kube.NewFollower(kind, m.accessNow(), nativeSink{n, others}, m.failed)
+		follower := kube.NewFollower(kind, m.access, nativeSink{n, others}, m.failed)
 		tasks.Go(func() { follower.Run(ctx) })
 	}
 	n.compare(ctx)

@@ -20,7 +20,7 @@ import (
 // Sink is told which replicas to compare.
 type Sink interface {
 	// Dirty is called by the goroutines of members, at once or one after another, and holds
-	// them up while it lasts. No lock is held. bulk: nobody waits for a single one of them.
+	// them up while it lasts. No lock of theirs is held. bulk: nobody waits for a single one of them.
 	Dirty(member string, changes []member.Change, bulk bool)
 }
 
@@ -69,6 +69,7 @@ func NewSet(options Options) *Set {
 // anew only what has to be.
 func (s *Set) Apply(all []Settings) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	former := map[string]*Member{}
 	for _, m := range s.all() {
 		former[m.name] = m
@@ -88,7 +89,6 @@ func (s *Set) Apply(all []Settings) {
 	}
 	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
 	s.members.Store(&members)
-	s.mu.Unlock()
 	for _, m := range former {
 		m.end()
 	}
@@ -121,16 +121,6 @@ func (s *Set) Run(ctx context.Context) {
 }
 
 func (s *Set) all() []*Member { return *s.members.Load() }
-
-// member returns one by its name; nil: there is none.
-func (s *Set) member(name string) *Member {
-	all := s.all()
-	i, found := slices.BinarySearchFunc(all, name, func(m *Member, name string) int { return strings.Compare(m.name, name) })
-	if !found {
-		return nil
-	}
-	return all[i]
-}
 
 // MemberShare is what one member gives to a replica. Its Keep may be called at any time.
 type MemberShare struct {
@@ -176,10 +166,22 @@ func (s *Set) Lead() {
 	}
 }
 
-// Recorded says that the identity of a member on record is another one: the member starts
-// anew if it is followed as another cluster.
+// Recorded says that the identity of a member on record is another one: if the member is
+// followed as another cluster, one that starts anew takes its place (T4).
 func (s *Set) Recorded(name string) {
-	if m := s.member(name); m != nil {
-		m.recorded()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.all())
+	for i, former := range all {
+		if former.name != name || former.onRecord() == former.pin.Known() {
+			continue
+		}
+		former.mu.Lock()
+		settings := former.settings
+		former.mu.Unlock()
+		all[i] = newMember(&s.options, &settings)
+		s.members.Store(&all)
+		s.start(all[i])
+		former.end()
 	}
 }

@@ -115,11 +115,11 @@ func (s *Set) Status() []metrics.ClusterStatus {
 
 func (m *Member) status() metrics.ClusterStatus {
 	m.mu.Lock()
-	s, h, settings, access, native := m.state.Status(), m.health, m.settings, m.access, m.native
+	s, h, settings, native := m.state.Status(), m.health, m.settings, m.native
 	counts := m.state.Tables().Stats(m.state.Clock())
 	m.mu.Unlock()
 	out := metrics.ClusterStatus{
-		Name: m.name, State: h.state, Since: h.since, Up: access.Current() != nil && h.state != StateUnreachable && h.state != StateOtherCluster,
+		Name: m.name, State: h.state, Since: h.since, Up: m.access.Current() != nil && h.state != StateUnreachable && h.state != StateOtherCluster,
 		Synced: s.Listed, Services: counts.Replicas, Pods: counts.Pods,
 		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
 			NotReady: counts.NotReady, Terminating: counts.Terminating},
@@ -131,7 +131,7 @@ func (m *Member) status() metrics.ClusterStatus {
 	if !s.Since.IsZero() {
 		out.LagSeconds = time.Since(s.Since).Seconds()
 	}
-	if session := access.Current(); session != nil {
+	if session := m.access.Current(); session != nil {
 		out.LastContact, out.Version = session.LastContact(), session.Version()
 	}
 	if settings.Access.REST != nil {

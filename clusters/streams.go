@@ -123,7 +123,7 @@ func follow[T member.Object, O any](m *Member, scope member.Scope, resource kube
 			}
 			return new(read(m.reading(), of)), nil
 		}}
-	follower := kube.NewFollower(kind, m.accessNow(), kube.Sink[item[T]](&sink[T]{member: m, scope: scope}), m.failed)
+	follower := kube.NewFollower(kind, m.access, kube.Sink[item[T]](&sink[T]{member: m, scope: scope}), m.failed)
 	ctx, cancel := context.WithCancel(m.ctx)
 	running := &stream{cancel: cancel, done: make(chan struct{}), relist: follower.Relist}
 	go func() {

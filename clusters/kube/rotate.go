@@ -13,9 +13,8 @@ const firstRotation, slowestRotation = time.Second, 30 * time.Second
 
 // Rotate takes another credential into use each time that one is signalled, until ctx ends:
 // what runs goes on as it was until a session could be opened with it, and then resumes through
-// that. access is the one in use at the moment, and failed is told each time that it does not
-// work.
-func Rotate(ctx context.Context, signalled <-chan struct{}, access func() *Access, failed func(error)) {
+// that. failed is told each time that it does not work.
+func (a *Access) Rotate(ctx context.Context, signalled <-chan struct{}, failed func(error)) {
 	wait, again := firstRotation, (<-chan time.Time)(nil)
 	for {
 		select {
@@ -26,7 +25,7 @@ func Rotate(ctx context.Context, signalled <-chan struct{}, access func() *Acces
 		case <-again:
 		}
 		again = nil
-		if err := access().exchange(ctx); err != nil && ctx.Err() == nil {
+		if err := a.exchange(ctx); err != nil && ctx.Err() == nil {
 			failed(err)
 			again, wait = time.After(wait), min(2*wait, slowestRotation)
 		}

@@ -112,7 +112,7 @@ func (i *ingress) run(ctx context.Context) {
 	for n, way := range []*kube.Access{i.follow, i.write, i.elect} {
 		group.Go(func() {
 			defer way.Close()
-			kube.Rotate(ctx, i.rotated[n], func() *kube.Access { return way }, func(error) {}) // which open tells
+			way.Rotate(ctx, i.rotated[n], func(error) {}) // which open tells
 		})
 	}
 	group.Wait()
