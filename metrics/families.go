@@ -95,8 +95,6 @@ var (
 		"How long the comparisons under way have run, in sum.")
 	queueLongest = family(Gauge, groupQueue, "workqueue_longest_running_processor_seconds", "name",
 		"How long the comparison that has run the longest has run.")
-	queueRetries = family(Counter, groupQueue, "workqueue_retries_total", "name",
-		"Replicas that returned to the queue after a delay.")
 	requestsWaiting = family(Gauge, groupQueue, "requests_waiting", "lane",
 		"Writes that wait for a place, or for the end of their backoff.",
 		"`lane`: `removal`, `addition`, `bulk`; removals overtake the others.")

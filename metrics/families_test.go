@@ -52,7 +52,6 @@ func fed() *Metrics {
 	p := m.Workqueue()
 	p.NewDepthMetric("replicas").Inc()
 	p.NewAddsMetric("replicas").Inc()
-	p.NewRetriesMetric("replicas").Inc()
 	p.NewLatencyMetric("replicas").Observe(1)
 	p.NewWorkDurationMetric("replicas").Observe(1)
 	p.NewUnfinishedWorkSecondsMetric("replicas").Set(1)

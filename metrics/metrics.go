@@ -44,7 +44,7 @@ type Metrics struct {
 	requestTook                      *prometheus.HistogramVec
 	reloads, sinkSent                *prometheus.CounterVec
 	queueDepth                       *prometheus.GaugeVec
-	queueAdds, queueRetries          *prometheus.CounterVec
+	queueAdds                        *prometheus.CounterVec
 	queueDuration, queueWork         *prometheus.HistogramVec
 	queueUnfinished, queueLongestRun *prometheus.GaugeVec
 }
@@ -67,7 +67,7 @@ func (m *Metrics) register(o Options) {
 	m.latency, m.native, m.delay = changeLatency.histogram(r), nativeLag.histogram(r), sourceDelay.histogram(r)
 	m.requests, m.requestTook = clientRequests.counter(r), clientRequestDuration.histogram(r)
 	m.written, m.reloads, m.sinkSent = writes.counter(r), configReloads.counter(r), sinkRequests.counter(r)
-	m.queueDepth, m.queueAdds, m.queueRetries = queueDepth.gauge(r), queueAdds.counter(r), queueRetries.counter(r)
+	m.queueDepth, m.queueAdds = queueDepth.gauge(r), queueAdds.counter(r)
 	m.queueDuration, m.queueWork = queueDuration.histogram(r), queueWork.histogram(r)
 	m.queueUnfinished, m.queueLongestRun = queueUnfinished.gauge(r), queueLongest.gauge(r)
 	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
