@@ -22,11 +22,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// What is kept off the wire: pods that have finished, which are gone, and slices that
-// controllers derive from what is read here at its source.
+// LivePods and HandWrittenSlices are selectors of streams. They keep off the wire pods that have
+// finished, which are gone, and slices that controllers derive from what is read here at its
+// source.
 const (
-	livePods          = "status.phase!=Succeeded,status.phase!=Failed"
-	handWrittenSlices = syncer.LabelServiceName + "," + syncer.LabelSliceManagedBy +
+	LivePods          = "status.phase!=Succeeded,status.phase!=Failed"
+	HandWrittenSlices = syncer.LabelServiceName + "," + syncer.LabelSliceManagedBy +
 		" notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + "," + syncer.SliceManagedBy + ")"
 )
 
@@ -85,7 +86,7 @@ func (s *streams) begin(scope member.Scope) *stream {
 	m := s.member
 	switch scope.Kind {
 	case member.Pods:
-		return follow(m, scope, kube.Pods, "", livePods, (*reader).pod)
+		return follow(m, scope, kube.Pods, "", LivePods, (*reader).pod)
 	case member.Services:
 		return follow(m, scope, kube.Services, "", "", func(r *reader, o *corev1.Service) item[syncer.Service] {
 			return item[syncer.Service]{Versioned: r.decoder.Service(o)}
@@ -99,7 +100,7 @@ func (s *streams) begin(scope member.Scope) *stream {
 			return item[store.HandEndpoints]{Versioned: r.decoder.Endpoints(o)}
 		})
 	}
-	return follow(m, scope, kube.EndpointSlices, handWrittenSlices, "", func(r *reader, o *discoveryv1.EndpointSlice) item[store.HandSlice] {
+	return follow(m, scope, kube.EndpointSlices, HandWrittenSlices, "", func(r *reader, o *discoveryv1.EndpointSlice) item[store.HandSlice] {
 		return item[store.HandSlice]{Versioned: r.decoder.Slice(o)}
 	})
 }

@@ -93,6 +93,13 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	}
 }
 
+// Waiting counts the replicas that wait for a comparison, Lanes the requests that are planned and
+// under way.
+func (c *Core) Waiting() int { return c.queue.Len() }
+
+// Lanes is described with Waiting.
+func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
+
 // Begin begins the comparison that is next; nil if no replica waits for one.
 func (c *Core) Begin(now time.Time) *Comparison {
 	w := c.queue.Next()

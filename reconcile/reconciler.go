@@ -324,14 +324,14 @@ func (r *Reconciler) Owned() int { return len(r.cache.Keys()) }
 func (r *Reconciler) Comparing() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.core.queue.Len()
+	return r.core.Waiting()
 }
 
 // Lanes tells how many requests wait and are under way in each lane.
 func (r *Reconciler) Lanes() [3]lanes.LaneState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.core.dispatch.States()
+	return r.core.Lanes()
 }
 
 // Oldest returns when the oldest change that is not yet written arrived, by member. asking is

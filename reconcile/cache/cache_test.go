@@ -52,7 +52,7 @@ func newBench() *bench {
 	b.Cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
 		b.news = append(b.news, o.String()+" → "+replica.String())
 	}})
-	for _, k := range kinds {
+	for _, k := range Kinds {
 		(&sink{b.Cache, k.Kind}).Listed(nil, 1)
 	}
 	return b
@@ -145,7 +145,7 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 
 func TestSyncedOnceAllIsListed(t *testing.T) {
 	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
-	for i, k := range kinds {
+	for i, k := range Kinds {
 		select {
 		case <-c.Synced():
 			t.Fatalf("synced before %s", k.Kind)

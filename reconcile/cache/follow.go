@@ -18,14 +18,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// The kinds that are followed. All Services and Endpoints come over the wire, because one of
+// Kinds are what is followed. All Services and Endpoints come over the wire, because one of
 // somebody else stands in the way of a replica of its name, until it goes; of what is not ours
 // no more than that it is there is kept. Slices that controllers of the ingress cluster make
 // follow from its Services and are in nobody's way, so a selector keeps them off the wire.
-var kinds = [...]struct {
+var Kinds = [...]struct {
 	plan.Kind
 	kube.Resource
-	labels string
+	Labels string
 }{
 	{plan.KindNamespace, kube.Namespaces, ""},
 	{plan.KindService, kube.Services, ""},
@@ -37,8 +37,8 @@ var kinds = [...]struct {
 // called once. fault is told of what the cluster sent and nobody could read; nil: nobody is.
 func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(error)) {
 	var group sync.WaitGroup
-	for _, k := range kinds {
-		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.labels, Convert: func(in runtime.Object) (*Object, error) {
+	for _, k := range Kinds {
+		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.Labels, Convert: func(in runtime.Object) (*Object, error) {
 			if o := Decode(in, c.options.Instance); o != nil {
 				return o, nil
 			}

@@ -18,8 +18,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// object renders what an action creates or updates.
-func object(a *plan.Action, instance string) runtime.Object {
+// Render is the object that an action creates or updates.
+func Render(a *plan.Action, instance string) runtime.Object {
 	rest, _ := a.Rest.(*cache.Rest)
 	if rest == nil {
 		rest = &cache.Rest{}

@@ -76,5 +76,11 @@ func TakesLess(result metrics.WriteResult) bool {
 	return false
 }
 
+// Outdated reports whether the action was compared with what does not stand any more: what
+// does is to be read.
+func Outdated(result metrics.WriteResult) bool {
+	return result == metrics.WriteConflict || result == metrics.WriteExists || result == metrics.WriteNotFound
+}
+
 // RetryAfter is for how long the server asked to wait; 0: it did not.
 func RetryAfter(err error) time.Duration { return kube.RetryAfter(err) }

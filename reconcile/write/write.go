@@ -27,7 +27,8 @@ const (
 	otherDeadline   = 30 * time.Second
 )
 
-func deadline(a *plan.Action) time.Duration {
+// Deadline is for how long the answer to an action is waited for.
+func Deadline(a *plan.Action) time.Duration {
 	if a.Lane() == plan.Removal || a.Kind == plan.KindEndpoints || a.Kind == plan.KindEndpointSlice {
 		return addressDeadline
 	}
@@ -66,7 +67,7 @@ func New(session func(context.Context) (Session, error), instance string, observ
 // the action was compared with, what a read shows. It is nil where nothing is known. The
 // error is nil or an *Error; Meaning says what to make of it.
 func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline(&a))
+	ctx, cancel := context.WithTimeout(ctx, Deadline(&a))
 	defer cancel()
 	session, err := w.session(ctx)
 	if err == nil {
@@ -77,8 +78,7 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 	if err == nil {
 		return o, nil
 	}
-	switch result {
-	case metrics.WriteConflict, metrics.WriteExists, metrics.WriteNotFound:
+	if Outdated(result) {
 		o = w.read(ctx, session, &a)
 	}
 	return o, &Error{Verb: a.Verb, Object: a.Object(), Result: result, Err: err}
@@ -92,22 +92,27 @@ func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.
 			UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion),
 		}})
 	} else {
-		r = r.Body(object(a, w.instance))
+		r = r.Body(Render(a, w.instance))
 	}
 	answer, err := r.Do(ctx).Get()
 	if err != nil {
 		return nil, err
 	}
-	// A deletion that was done at once is answered with a status, or with what a Service was.
-	if o := cache.Decode(answer, w.instance); o != nil && (a.Verb != plan.Delete || o.Deleting) {
-		return o, nil
-	}
-	return gone(a), nil
+	return Stands(a, answer, w.instance), nil
 }
 
-// gone says that what the action was compared with does not stand any more; nil where that
+// Stands is what stands after an action by the answer to it. A deletion that was done at once
+// is answered with a status, or with what a Service was.
+func Stands(a *plan.Action, answer runtime.Object, instance string) *cache.Object {
+	if o := cache.Decode(answer, instance); o != nil && (a.Verb != plan.Delete || o.Deleting) {
+		return o
+	}
+	return Gone(a)
+}
+
+// Gone says that what the action was compared with does not stand any more; nil where that
 // was nothing.
-func gone(a *plan.Action) *cache.Object {
+func Gone(a *plan.Action) *cache.Object {
 	if a.UID == "" {
 		return nil
 	}
@@ -116,18 +121,19 @@ func gone(a *plan.Action) *cache.Object {
 
 // read asks what stands under the object's name; nil where the cluster does not tell.
 func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
-	object, err := session.Ask(ctx, resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
+	object, err := session.Ask(ctx, Resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
 	switch {
 	case err != nil:
 	case object == nil:
-		return gone(a)
+		return Gone(a)
 	default:
 		return cache.Decode(object, w.instance)
 	}
 	return nil
 }
 
-var resources = map[plan.Kind]kube.Resource{
+// Resources are what the kinds of actions are called in requests.
+var Resources = map[plan.Kind]kube.Resource{
 	plan.KindNamespace: kube.Namespaces, plan.KindService: kube.Services,
 	plan.KindEndpoints: kube.Endpoints, plan.KindEndpointSlice: kube.EndpointSlices,
 }
@@ -146,7 +152,7 @@ func request(client kubernetes.Interface, a *plan.Action) *rest.Request {
 	default:
 		r = through.Delete().Name(a.Name)
 	}
-	return r.MaxRetries(0).Resource(resources[a.Kind].Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
+	return r.MaxRetries(0).Resource(Resources[a.Kind].Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
 }
 
 var _ Session = (*kube.Session)(nil)
