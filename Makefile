@@ -57,6 +57,10 @@ scenario: haproxy-installed ## scenario and differential tests on real clusters 
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential
 
+.PHONY: simulate
+simulate: ## a fleet in one goroutine, whose every fault and latency is drawn from SEED: CASES=N of them, or for HOURS=N
+	cd e2e && go test -count=1 -timeout 0 -run TestCases ./simulation -cases $(or $(CASES),2000) -hours $(or $(HOURS),0) -coverage
+
 .PHONY: faults
 faults: ## a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && $(E2E_TEST) -timeout 40m ./fault

@@ -1,0 +1,17 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulation runs Tributary as a whole in one goroutine: member clusters and an
+// ingress cluster are models, what lies between them is the product's own cores, and
+// everything that happens, every latency, fault and clock, is drawn from one seed. After each
+// step the laws of the product are checked against a truth that only the simulator knows.
+//
+// The way through it: a Case is a script, drawn from its seed (script.go). Run (run.go) plays
+// it on a world (world.go) of Servers (server.go, watch.go), which kubelets and controllers
+// (actors.go) change; of Processes (process.go and those that follow it), made of the
+// product's cores; and of links between both (link.go). Laws (laws.go, truth.go) look at every
+// write. A case that fails is made as short as possible (shrink.go).
+//
+// What never happens here: a goroutine, a look at a real clock, a number that does not follow
+// from the seed; and a model that asks the product how Kubernetes behaves.
+package simulation

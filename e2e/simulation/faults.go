@@ -1,0 +1,435 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/syncer"
+)
+
+var faults = []act{
+	// Between processes and clusters.
+	{name: "link", rate: 4, fault: true, do: func(w *world, s Step) bool {
+		l, f := w.pickLink(s), fault(1+s.B%int(faultCount-1))
+		if l.fault != sound {
+			return false
+		}
+		l.set(f)
+		w.note("%s is %s for %s", w.nameOf(l), f, span(s.C))
+		w.until(span(s.C), func() { l.set(sound) })
+		return true
+	}},
+	{name: "latency", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		l := w.pickLink(s)
+		l.healthySince()
+		l.latency = pickFrom(latencies, s.B)
+		w.note("%s takes %s a message for %s", w.nameOf(l), l.latency, span(s.C))
+		w.until(span(s.C), func() {
+			l.healthySince()
+			l.latency = time.Millisecond
+		})
+		return true
+	}},
+	{name: "withdraw", rate: 1, fault: true, do: func(w *world, s Step) bool { // rights to a namespace
+		for _, p := range w.processes {
+			l := w.link(p.name, w.pick(s))
+			l.refusing = map[string]bool{namespaces[s.B%2]: true, "": s.B%3 == 0}
+			w.until(span(s.C), func() {
+				l.healthySince()
+				l.refusing = nil
+			})
+		}
+		return true
+	}},
+	{name: "end-watches", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		c := w.pickCluster(s)
+		for _, watch := range slices.Clone(c.watches) {
+			watch.end([...]error{nil, errBroken}[s.B%2])
+		}
+		return true
+	}},
+	{name: "compact", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		c := w.pickCluster(s)
+		c.compact()
+		return c.edit(ID{Kind: Namespaces, Name: metav1.NamespaceSystem}, func(o Object) { o.SetLabels(map[string]string{"n": fmt.Sprint(c.Server.revision)}) }) != nil
+	}},
+	{name: "pages", rate: 1, do: func(w *world, s Step) bool {
+		w.pickCluster(s).pageSize = 1 + s.B%5
+		return true
+	}},
+	{name: "lie", rate: 2, fault: true, do: func(w *world, s Step) bool { // lists lack what is there
+		c := w.pick(s)
+		c.lies, c.lied = 20+s.B%80, w.now
+		for _, p := range w.processes {
+			p.member(c.name).anew()
+		}
+		w.until(span(s.C%5), func() { // what was wanted by nobody, and went, is in the next list
+			c.lies, c.lied = 0, w.now
+			for _, p := range w.processes {
+				p.member(c.name).anew()
+			}
+		})
+		return true
+	}},
+	{name: "save", do: func(w *world, s Step) bool {
+		for _, c := range append(w.all(), w.ingress) {
+			c.save()
+		}
+		return true
+	}},
+	{name: "restore", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		c := w.pickCluster(s)
+		if c.backup == nil {
+			return false
+		}
+		w.note("%s is restored to revision %d", c.name, c.backup.revision)
+		c.restore(s.B%3 == 0)
+		if t := w.truths[c.name]; t != nil {
+			t.wentBack(c)
+			c.revive()
+		}
+		w.laws.allDirty()
+		return true
+	}},
+	{name: "stranger", rate: 1, fault: true, do: func(w *world, s Step) bool { // another cluster at the address
+		c := w.pick(s)
+		other := newCluster(&w.schedule, w.seed, 100+int(w.serial%1000), c.name+"'s stranger", 0)
+		other.service(namespaces[s.B%2], names[s.B/2%3], map[string]string{"app": "stranger"})
+		w.swap(c, other)
+		w.until(span(s.C), func() { w.swap(other, c) })
+		return true
+	}},
+	// In the ingress cluster.
+	{name: "refuse-address", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		return w.onPod(s, func(c *Cluster, pod *corev1.Pod) {
+			address := pod.Status.PodIP
+			if s.A%4 > 0 { // that of the next pod
+				address = fmt.Sprintf("10.%d.0.%d", c.subnet, 1+(c.lastIP+1)%addresses)
+			}
+			w.obstruct(obstacle{address: address, hangs: s.C%3 == 0}, span(s.C))
+		})
+	}},
+	{name: "refuse-namespace", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, span(s.C))
+		return true
+	}},
+	{name: "quota", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		id := ID{Kind: [...]Kind{Services, EndpointSlices}[s.A%2], Namespace: namespaces[s.B%2]}
+		w.ingress.quota[id] = len(w.ingress.all(id.Kind, id.Namespace))
+		w.obstruct(obstacle{namespace: id.Namespace}, span(s.C))
+		w.until(span(s.C), func() { delete(w.ingress.quota, id) })
+		return true
+	}},
+	{name: "webhook", rate: 1, do: func(w *world, s Step) bool {
+		w.edits = !w.edits
+		return true
+	}},
+	{name: "edit-replica", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		return w.meddle(s, func(o Object) {
+			switch o := o.(type) {
+			case *corev1.Service:
+				switch s.C % 3 {
+				case 0:
+					o.Spec.Selector = map[string]string{"app": "theirs"}
+				case 1:
+					o.Labels["team"] = "theirs"
+				default:
+					o.Spec.Ports[0].Port = 4711
+				}
+			case *corev1.Endpoints:
+				o.Subsets = nil
+			case *discoveryv1.EndpointSlice:
+				switch s.C % 3 {
+				case 0:
+					o.Endpoints = nil
+				case 1:
+					o.OwnerReferences = nil
+				default:
+					for i := range o.Endpoints {
+						o.Endpoints[i].Conditions.Ready = new(false)
+					}
+				}
+			}
+		})
+	}},
+	{name: "disown", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		return w.meddle(s, func(o Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
+	}},
+	{name: "delete-replica", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		o := w.pickReplica(s)
+		if o != nil {
+			w.ingress.remove(o)
+		}
+		return o != nil
+	}},
+	{name: "foreign", rate: 1, fault: true, do: func(w *world, s Step) bool { // an object of somebody else's in the way
+		c, namespace, name := w.ingress, namespaces[s.B%2], names[s.A%3]
+		c.ensureNamespace(namespace)
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"of": "others"}}
+		o := []Object{&corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta},
+			&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-a-1", Labels: map[string]string{syncer.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
+		if c.objects[idOf(o)] != nil {
+			return false
+		}
+		made, err := c.Create(o)
+		if err == nil {
+			w.until(span(s.C/3), func() {
+				if now := c.objects[idOf(made)]; now != nil && now.GetUID() == made.GetUID() {
+					c.remove(now)
+				}
+			})
+		}
+		return err == nil
+	}},
+	{name: "drop-namespace", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		id := ID{Kind: Namespaces, Name: namespaces[s.B%2]}
+		if w.ingress.objects[id] == nil {
+			return false
+		}
+		w.ingress.edit(id, func(o Object) { o.SetDeletionTimestamp(new(metav1.NewTime(w.time()))) })
+		w.until(span(s.C%5), func() { w.terminate(id) })
+		return true
+	}},
+	// To Tributary.
+	{name: "restart", rate: 3, fault: true, do: func(w *world, s Step) bool {
+		if w.unleased != 0 && w.now-w.unleased < leaseTime {
+			return false // who begins without a Lease would lead beside the other
+		}
+		w.restart(s.A%len(w.processes), s.B%2 == 0)
+		return true
+	}},
+	{name: "freeze", rate: 2, fault: true, do: func(w *world, s Step) bool {
+		p := w.processes[s.A%len(w.processes)]
+		p.frozen = max(p.frozen, w.now+span(s.C))
+		p.thawed = p.frozen
+		w.note("%s stands still for %s", p.name, span(s.C))
+		return true
+	}},
+	{name: "second", rate: 1, do: func(w *world, s Step) bool {
+		if len(w.processes) > 1 {
+			w.processes[1].end()
+			w.processes = w.processes[:1]
+		} else if w.unleased == 0 || w.now-w.unleased > leaseTime { // it would lead beside the other
+
+			w.processes = append(w.processes, newProcess(w, "p1", time.Second))
+		}
+		return true
+	}},
+	{name: "drop-lease", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		o := w.ingress.objects[leaseID]
+		if o != nil {
+			w.ingress.remove(o)
+			w.unleased = w.now
+		}
+		return o != nil
+	}},
+	{name: "rotate", rate: 1, do: func(w *world, s Step) bool {
+		for _, p := range w.processes {
+			p.member(w.pick(s).name).swapped()
+		}
+		return true
+	}},
+	{name: "relist", rate: 2, do: func(w *world, s Step) bool {
+		for _, p := range w.processes {
+			p.member(w.pick(s).name).anew()
+		}
+		return true
+	}},
+	// To its configuration.
+	{name: "drain", rate: 2, do: onMember(func(m *MemberConfig, s Step) { m.Drain = !m.Drain })},
+	{name: "hold", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.Hold = span(s.C%6) * time.Duration(s.B%2) })},
+	{name: "stable-for", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
+	{name: "stale-after", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.Stale = span(s.C) * time.Duration(s.B%2) })},
+	{name: "namespaces", rate: 1, do: onMember(func(m *MemberConfig, s Step) {
+		m.Only = [][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]
+	})},
+	{name: "leave", rate: 1, do: func(w *world, s Step) bool {
+		name := w.pick(s).name
+		former := w.config.member(name)
+		if former == nil || len(w.config.Members) == 1 {
+			return false
+		}
+		again := *former
+		w.reconfigure(func(c *Config) {
+			c.Members = slices.DeleteFunc(c.Members, func(m MemberConfig) bool { return m.Name == name })
+		})
+		w.until(span(s.C), func() {
+			w.reconfigure(func(c *Config) {
+				c.Members = append(c.Members, again)
+				slices.SortFunc(c.Members, func(a, b MemberConfig) int { return int(a.Name[0]) - int(b.Name[0]) })
+			})
+		})
+		return true
+	}},
+	{name: "failover", rate: 1, do: func(w *world, s Step) bool { return w.reconfigure(func(c *Config) { c.Failover = !c.Failover }) }},
+	{name: "orphans", rate: 1, do: func(w *world, s Step) bool {
+		return w.reconfigure(func(c *Config) { c.DropOrphans = !c.DropOrphans })
+	}},
+	{name: "only-slices", rate: 1, do: func(w *world, s Step) bool {
+		return w.reconfigure(func(c *Config) { c.OnlySlices = !c.OnlySlices })
+	}},
+	{name: "exclude", rate: 1, do: func(w *world, s Step) bool {
+		return w.reconfigure(func(c *Config) { c.Excluded = []string{"", "", "shop", "pay"}[s.C%4] })
+	}},
+}
+
+// pickCluster is a member, or the ingress cluster.
+func (w *world) pickCluster(s Step) *Cluster {
+	return append(slices.Clone(w.members), w.ingress)[s.A%(len(w.members)+1)]
+}
+
+func (w *world) pickLink(s Step) *link {
+	p := w.processes[s.A/7%len(w.processes)]
+	return w.link(p.name, w.pickCluster(s))
+}
+
+func (w *world) nameOf(l *link) string {
+	for name, o := range w.links {
+		if o == l {
+			return name
+		}
+	}
+	return ""
+}
+
+// obstruct puts an obstacle before the ingress cluster's store for a while.
+func (w *world) obstruct(o obstacle, d time.Duration) {
+	w.note("the ingress cluster refuses %+v for %s", o, d)
+	w.obstacles = append(w.obstacles, o)
+	w.until(d, func() {
+		w.obstacles = slices.DeleteFunc(w.obstacles, func(other obstacle) bool { return other == o })
+		w.obstructed = w.now
+	})
+}
+
+// pickReplica is an object of ours in the ingress cluster.
+func (w *world) pickReplica(s Step) Object {
+	var all []Object
+	for _, kind := range []Kind{Services, Endpoints, EndpointSlices} {
+		all = append(all, slices.DeleteFunc(w.ingress.all(kind, ""), func(o Object) bool { return !ours(o) })...)
+	}
+	return pickFrom(all, s.B)
+}
+
+// meddle has others change an object of ours.
+func (w *world) meddle(s Step, change func(Object)) bool {
+	o := w.pickReplica(s)
+	if o == nil {
+		return false
+	}
+	w.obstructed = w.now
+	w.ingress.edit(idOf(o), change)
+	return true
+}
+
+// terminate is the namespace controller.
+func (w *world) terminate(id ID) {
+	for _, kind := range []Kind{EndpointSlices, Endpoints, Services} {
+		for _, o := range w.ingress.all(kind, id.Name) {
+			if w.ingress.objects[idOf(o)] != nil {
+				w.ingress.remove(o)
+			}
+		}
+	}
+	if o := w.ingress.objects[id]; o != nil {
+		w.ingress.remove(o)
+		w.obstructed = w.now
+	}
+}
+
+// restart ends a process and begins another in its place.
+func (w *world) restart(i int, inOrder bool) {
+	former := w.processes[i]
+	w.note("%s is restarted, in order %t", former.name, inOrder)
+	former.end()
+	if inOrder {
+		former.release()
+	}
+	w.processes[i] = newProcess(w, former.name, former.skew)
+}
+
+// swap has another cluster answer at a member's address.
+func (w *world) swap(from, to *Cluster) {
+	w.note("at the address of %s is %s", from.name, to.name)
+	for _, name := range slices.Sorted(maps.Keys(w.links)) {
+		if l := w.links[name]; l.cluster == from {
+			l.healthySince()
+			l.troubled = w.now
+			for _, st := range slices.Clone(l.streams) {
+				st.watch.end(errBroken)
+			}
+			l.cluster = to
+		}
+	}
+}
+
+// reconfigure writes the configuration file, which each process reads soon.
+func (w *world) reconfigure(change func(*Config)) bool {
+	w.config = w.config.clone()
+	change(w.config)
+	w.configured = w.now
+	c := w.config
+	w.note("the configuration is %+v", *c)
+	for _, p := range w.processes {
+		p.after(p.within(0, time.Second), func() {
+			if c == w.config {
+				p.configure(c)
+			}
+		})
+	}
+	w.laws.allDirty()
+	return true
+}
+
+func onMember(change func(*MemberConfig, Step)) func(*world, Step) bool {
+	return func(w *world, s Step) bool {
+		name := w.pick(s).name
+		if w.config.member(name) == nil {
+			return false
+		}
+		return w.reconfigure(func(c *Config) { change(c.member(name), s) })
+	}
+}
+
+// anew has all streams of a member listed again.
+func (m *seen) anew() {
+	if m == nil {
+		return
+	}
+	for _, scope := range m.state.Scopes() {
+		if f := m.streams[scope]; f != nil {
+			f.relist()
+		}
+	}
+}
+
+// swapped has all streams of a member go on with another credential.
+func (m *seen) swapped() {
+	if m == nil {
+		return
+	}
+	m.way.proven = nil
+	for _, scope := range m.state.Scopes() {
+		if f := m.streams[scope]; f != nil {
+			f.swapped()
+		}
+	}
+}
+
+// learned puts on record which cluster a member is, where that was not known.
+func (w *world) learned(_ *Process, name, uid string) {
+	if w.record[name] == "" {
+		w.record[name] = uid
+	}
+}

@@ -1,0 +1,503 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Law is one that was broken.
+type Law string
+
+// The laws, as the design names them.
+const (
+	Hard      Law = "HARD"      // what was seen to go is taken out within its bound
+	NoWipe    Law = "NOWIPE"    // no doubt leaves a replica without a ready endpoint
+	NoPhantom Law = "NOPHANTOM" // what is written was a live pod's; what is gone does not come back
+	Owned     Law = "OWNED"     // nothing of others is changed, and every write has a precondition
+	Isolated  Law = "ISOLATED"  // what serves, and is known to, is not taken away
+	Zero      Law = "ZERO"      // nothing changed, nothing written
+	Leader    Law = "LEADER"    // one process writes
+	Conv      Law = "CONV"      // when faults end, what stands is what the members' state demands
+	Order     Law = "ORDER"     // Service, slices, Endpoints; the ports of a slice never change
+	Fair      Law = "FAIR"      // what serves is published within its bound
+	Demoted   Law = "DEMOTED"   // a reserve does not go on serving beside who is better
+	Bounded   Law = "BOUNDED"   // queues and requests stay within their bounds
+)
+
+// Broken is a law that was broken.
+type Broken struct {
+	Law  Law
+	At   time.Duration
+	Text string
+}
+
+// Error implements error.
+func (b *Broken) Error() string { return fmt.Sprintf("%s after %s: %s", b.Law, b.At, b.Text) }
+
+// The bounds of laws. A fault that has ended may have left the longest of pauses behind.
+const (
+	hardBound  = 8 * time.Second
+	fairBound  = 15 * time.Second
+	convBound  = 200 * time.Second
+	settled    = 6 * time.Second // after a change, for what is under way
+	pauses     = 37 * time.Second
+	restores   = 75 * time.Second
+	comesLate  = 30 * time.Second
+	sweepEvery = time.Second
+)
+
+// laws watch over a world.
+type laws struct {
+	world  *world
+	broken *Broken
+	dirty  map[syncer.Key]bool
+	// open are the differences between truth and what stands, since when each is.
+	open map[syncer.Key]map[difference]time.Duration
+	// still is true while nothing may be written, though anything may be restarted.
+	still  bool
+	writes int
+}
+
+// difference is what stands otherwise than it should.
+type difference struct {
+	law  Law
+	kind Kind
+	at   place
+	text string
+}
+
+func newLaws(w *world) *laws {
+	return &laws{world: w, dirty: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}}
+}
+
+// breaks notes the first law that was broken.
+func (l *laws) breaks(law Law, format string, of ...any) {
+	if l.broken == nil {
+		l.broken = &Broken{law, l.world.now, fmt.Sprintf(format, of...)}
+		l.world.note("%s is broken: %s", law, l.broken.Text)
+	}
+}
+
+// changed takes in that something of a cluster changed.
+func (l *laws) changed(c *Cluster, o Object) {
+	switch key := (syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()}); o := o.(type) {
+	case *corev1.Pod:
+		for _, id := range c.ids[Services] {
+			if id.Namespace == o.Namespace {
+				l.dirty[syncer.Key{Namespace: id.Namespace, Name: id.Name}] = true
+			}
+		}
+	case *discoveryv1.EndpointSlice:
+		key.Name = o.Labels[syncer.LabelServiceName]
+		l.dirty[key] = true
+	default:
+		l.dirty[key] = true
+	}
+}
+
+// allDirty has every replica looked at.
+func (l *laws) allDirty() {
+	for _, c := range append(l.world.all(), l.world.ingress) {
+		for _, id := range c.ids[Services] {
+			l.dirty[syncer.Key{Namespace: id.Namespace, Name: id.Name}] = true
+		}
+	}
+	for key := range l.open {
+		l.dirty[key] = true
+	}
+}
+
+// sweep looks at replicas of which anything changed, and at what is overdue.
+func (l *laws) sweep() {
+	w := l.world
+	for _, key := range sortedKeys(l.dirty) {
+		now := map[difference]time.Duration{}
+		for _, d := range w.differences(key) {
+			since, known := l.open[key][d]
+			if !known {
+				since = w.now
+			}
+			now[d] = since
+		}
+		if l.open[key] = now; len(now) == 0 {
+			delete(l.open, key)
+		}
+		delete(l.dirty, key)
+	}
+	for _, key := range sortedKeys(l.open) {
+		for _, d := range sortedDifferences(l.open[key]) {
+			since, bound := l.open[key][d], fairBound
+			if d.law == Hard || d.law == Demoted {
+				bound = hardBound
+			}
+			if from := max(since, l.excused(key, d)); w.now-from > bound {
+				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind.resource().Resource, d.at, d.text, since, from)
+			}
+		}
+	}
+}
+
+// excused is since when nothing excuses a difference any more.
+func (l *laws) excused(key syncer.Key, d difference) time.Duration {
+	w := l.world
+	p := w.leader()
+	if p == nil {
+		return w.now
+	}
+	late := func(at time.Duration) time.Duration {
+		if at == 0 {
+			return 0
+		}
+		return at + pauses
+	}
+	from := max(p.since+pauses, late(p.thawed), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
+	if w.excludes(key) {
+		return w.now
+	}
+	for _, c := range w.all() {
+		t := w.truths[c.name]
+		if t.restored != 0 {
+			from = max(from, t.restored+restores)
+		}
+		m := p.member(c.name)
+		if m == nil || d.at.member != "" && d.at.member != c.name {
+			continue
+		}
+		if known := d.law == Hard && t.pods[d.at.uid] != nil && !t.pods[d.at.uid].good && m.reached(Pods, key.Namespace) >= t.pods[d.at.uid].last; !known {
+			from = max(from, late(m.way.healthySince()), late(c.lied))
+		}
+	}
+	return from
+}
+
+// differences are those of a replica between the truth and what stands.
+func (w *world) differences(key syncer.Key) (out []difference) {
+	if w.foreign(key) || w.excludes(key) {
+		return nil
+	}
+	wanted := map[place]offer{}
+	best, unsure := 1000, false
+	sources := 0
+	for _, c := range w.all() {
+		offers := w.offersOf(c, key)
+		if svc := w.serviceOf(c, key); svc != nil {
+			sources++
+		}
+		for _, e := range offers {
+			wanted[place{e.member, e.addr, e.uid}] = e
+			if e.grade < unserved {
+				best = min(best, e.class())
+			}
+			unsure = unsure || e.unsure
+		}
+	}
+	unsure = unsure || sources > 1 && !w.agree(key)
+	inSlices, inEndpoints := w.stands(key)
+	out = w.compare(out, EndpointSlices, inSlices, wanted, best, unsure)
+	if w.config.OnlySlices || w.foreignEndpoints(key) {
+		return out
+	}
+	together := map[place]offer{}
+	for _, at := range sortedPlaces(wanted) {
+		e := wanted[at]
+		if !e.endpoints {
+			continue
+		}
+		at.member = ""
+		if other, two := together[at]; two && other.class() < e.class() {
+			e = other
+		}
+		together[at] = e
+	}
+	return w.compare(out, Endpoints, inEndpoints, together, best, unsure)
+}
+
+// agree reports whether members have the same ports for a replica: where they do not, it is the
+// oldest Service that decides, and nobody here knows.
+func (w *world) agree(key syncer.Key) bool {
+	var first *corev1.Service
+	for _, c := range w.all() {
+		svc := w.serviceOf(c, key)
+		if first != nil && svc != nil && !slices.EqualFunc(first.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
+			return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol
+		}) {
+			return false
+		}
+		if svc != nil {
+			first = svc
+		}
+	}
+	return true
+}
+
+// compare compares one view with what is wanted. Where it is unsure who serves only the dead
+// are looked at.
+func (w *world) compare(out []difference, kind Kind, stands view, wanted map[place]offer, best int, unsure bool) []difference {
+	acknowledged := false
+	for at, e := range stands {
+		of, offered := wanted[at]
+		acknowledged = acknowledged || e.ready && offered && of.grade < unserved && of.class() == best
+	}
+	for _, at := range sortedPlaces(stands) {
+		e := stands[at]
+		of, offered := wanted[at]
+		switch {
+		case !offered && w.mayStay(at):
+		case !offered:
+			out = append(out, difference{Hard, kind, at, "stands and is not offered"})
+		case unsure:
+		case e.ready && of.grade == unserved && !of.ready:
+			out = append(out, difference{Hard, kind, at, "stands ready and is not"})
+		case e.ready && of.grade < unserved && of.class() > best && acknowledged:
+			out = append(out, difference{Demoted, kind, at, "serves beside those who are better"})
+		case e.ports != of.ports:
+			out = append(out, difference{Fair, kind, at, "stands with ports " + e.ports + " instead of " + of.ports})
+		}
+	}
+	for _, at := range sortedPlaces(wanted) {
+		of := wanted[at]
+		e, there := stands[at]
+		switch {
+		case unsure || !there && !of.slices && kind == EndpointSlices:
+		case !there:
+			out = append(out, difference{Fair, kind, at, "does not stand"})
+		case !e.ready && of.ready && (of.grade == unserved || of.class() == best):
+			out = append(out, difference{Fair, kind, at, "does not stand ready"})
+		}
+	}
+	return out
+}
+
+// mayStay reports whether an endpoint that nobody offers may stay: its member is not
+// configured any more.
+func (w *world) mayStay(at place) bool {
+	if w.config.DropOrphans {
+		return false
+	}
+	for _, c := range w.all() {
+		configured := w.config.member(c.name) != nil
+		if at.member == c.name && !configured || at.member == "" && !configured && (at.uid == "" || w.truths[c.name].pods[at.uid] != nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge looks at a write that took effect.
+func (l *laws) judge(a *attempt, before, after Object) {
+	l.writes++
+	w := l.world
+	if l.still {
+		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", a.process.name, a.action.Verb, a.id, a.action.Why)
+	}
+	if !a.lawful {
+		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", a.process.name, a.id)
+	}
+	switch {
+	case before != nil && !ours(before):
+		l.breaks(Owned, "%s %s %s, which is not ours", a.process.name, a.action.Verb, a.id)
+	case a.action.Verb != plan.Create && (a.action.UID == "" || a.action.ResourceVersion == ""):
+		l.breaks(Owned, "%s %s %s without a precondition", a.process.name, a.action.Verb, a.id)
+	case after != nil && before == after && !w.edits:
+		l.breaks(Zero, "%s writes %s as it stands (%s)", a.process.name, a.id, a.action.Why)
+	}
+	l.order(before, after)
+	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices {
+		l.traffic(a, before, after)
+	}
+}
+
+// order looks at the order of writes.
+func (l *laws) order(before, after Object) {
+	switch is := after.(type) {
+	case *discoveryv1.EndpointSlice:
+		if before != nil {
+			was := before.(*discoveryv1.EndpointSlice)
+			if len(was.Endpoints)+len(is.Endpoints) > 0 && !slices.EqualFunc(was.Ports, is.Ports, func(a, b discoveryv1.EndpointPort) bool { return *a.Port == *b.Port && *a.Name == *b.Name }) && !l.world.edited[idOf(is)] {
+				l.breaks(Order, "the ports of slice %s/%s change", is.Namespace, is.Name)
+			}
+			return
+		}
+		if !l.world.lately(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}) {
+			l.breaks(Order, "slice %s/%s is made before its Service", is.Namespace, is.Name)
+		}
+	case *corev1.Endpoints:
+		if before == nil && !l.world.lately(ID{Services, is.Namespace, is.Name}) {
+			l.breaks(Order, "Endpoints %s/%s are made before their Service", is.Namespace, is.Name)
+		}
+	}
+}
+
+// traffic looks at what a write means for traffic.
+func (l *laws) traffic(a *attempt, before, after Object) {
+	was, is := view{}, view{}
+	if before != nil {
+		was = placesOf(before)
+	}
+	if after != nil {
+		is = placesOf(after)
+	}
+	key := a.action.Replica
+	now, other := l.world.stands(key)
+	if a.id.Kind == Endpoints {
+		now, other = other, now
+	}
+	ready := false
+	for _, e := range now {
+		ready = ready || e.ready
+	}
+	var lost []place
+	for _, at := range sortedPlaces(was) {
+		if e := was[at]; e.ready && !now[at].ready {
+			lost = append(lost, at)
+			l.lost(a, key, at, now, ready)
+		}
+	}
+	if len(lost) > 0 && !ready {
+		l.wiped(a, key, lost)
+	}
+	for _, at := range sortedPlaces(is) {
+		if _, before := was[at]; !before && !other.has(at) {
+			l.came(a, at)
+		}
+	}
+}
+
+// came looks at an endpoint that was added.
+func (l *laws) came(a *attempt, at place) {
+	for name, t := range l.world.truths {
+		if at.member != "" && at.member != name {
+			continue
+		}
+		p := t.pods[at.uid]
+		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
+			if p != nil && p.dead && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
+				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
+			}
+			return
+		}
+	}
+	l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
+}
+
+// lost looks at an endpoint that does not serve any more.
+func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) {
+	w := l.world
+	for _, c := range w.all() {
+		if at.member != "" && at.member != c.name || !w.certain(a.process, c, key) {
+			continue
+		}
+		offers, t := w.offersOf(c, key), w.truths[c.name]
+		i := slices.IndexFunc(offers, func(e offer) bool {
+			return e.addr == at.addr && e.uid == at.uid && (e.endpoints || a.id.Kind == EndpointSlices)
+		})
+		if i < 0 || offers[i].grade != serves || offers[i].unsure || t.pods[at.uid] == nil || !w.firm(a.process, c, key, &t.pods[at.uid].lately, Pods) {
+			continue
+		}
+		if _, there := now[at]; there && ready && w.classes() {
+			continue // others may be better
+		}
+		l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, t.pods[at.uid].at, a.action.Why)
+	}
+}
+
+// wiped looks at a replica that serves no more. What it has lost may have been disproved; what
+// a selector left while others had long been there to take its place was not.
+func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
+	w := l.world
+	for _, c := range w.all() {
+		t := w.truths[c.name]
+		deselected := slices.ContainsFunc(lost, func(at place) bool { return t.pods[at.uid] != nil && t.pods[at.uid].good })
+		for _, e := range w.offersOf(c, key) {
+			p := t.pods[e.uid]
+			if e.grade == unserved || p == nil || !e.endpoints && a.id.Kind == Endpoints {
+				continue
+			}
+			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
+			doubted := slices.ContainsFunc(lost, same) && w.certain(a.process, c, key) && w.firm(a.process, c, key, &p.lately, Pods)
+			if doubted || deselected && p.at+settled < t.services[key].at && w.now-t.services[key].dropped > settled && w.now-t.restored > restores {
+				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
+			}
+		}
+	}
+}
+
+// certain reports whether a process must have a member's Service as it is.
+func (w *world) certain(p *Process, c *Cluster, key syncer.Key) bool {
+	t := w.truths[c.name]
+	return t.services[key] != nil && w.agree(key) && p.config == w.config && w.now-p.configured > settled && !w.excludes(key) && w.firm(p, c, key, t.services[key], Services)
+}
+
+// firm reports whether a process must know something as it is: it has been so for a while, and
+// was shown to the process, or the process has read nothing that could say otherwise.
+func (w *world) firm(p *Process, c *Cluster, key syncer.Key, of *lately, kind Kind) bool {
+	t := w.truths[c.name]
+	if w.now-of.at < settled || t.restored != 0 && w.now-t.restored < restores {
+		return false
+	}
+	m := p.member(c.name)
+	if m == nil {
+		return false
+	}
+	reached := m.reached(kind, key.Namespace)
+	return reached == 0 || reached >= of.since
+}
+
+// compared looks at what a process keeps, after a comparison.
+func (l *laws) compared(p *Process) {
+	for _, m := range p.members {
+		if m.asking > mostAsked {
+			l.breaks(Bounded, "%s asks %s %d questions at once", p.name, m.name, m.asking)
+		}
+	}
+}
+
+// rest looks at processes when all has been quiet for a while.
+func (l *laws) rest() {
+	for _, p := range l.world.processes {
+		for lane, s := range p.core.Lanes() {
+			if s.UnderWay > 0 || p.leads() && s.Planned > 0 {
+				l.breaks(Bounded, "%s has %d requests planned and %d under way in lane %d", p.name, s.Planned, s.UnderWay, lane)
+			}
+		}
+		for _, m := range p.members {
+			if n := len(m.state.Questions()); n > 0 || m.asking > 0 {
+				l.breaks(Bounded, "%s has %d questions open to %s", p.name, n, m.name)
+			}
+		}
+	}
+}
+
+// convergence reports what still differs; "" when nothing does.
+func (l *laws) convergence() string {
+	l.allDirty()
+	l.sweep()
+	w := l.world
+	var text []string
+	for _, key := range sortedKeys(l.open) {
+		for _, d := range sortedDifferences(l.open[key]) {
+			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind.resource().Resource, d.at, d.text))
+		}
+	}
+	for _, id := range w.ingress.ids[Services] {
+		key := syncer.Key{Namespace: id.Namespace, Name: id.Name}
+		wanted := slices.ContainsFunc(w.all(), func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
+		if ours(w.ingress.objects[id]) && !wanted && !w.excludes(key) && !w.foreignEndpoints(key) && !w.orphaned(key) {
+			text = append(text, key.String()+": nobody has the Service any more")
+		}
+	}
+	return strings.Join(text, "\n")
+}

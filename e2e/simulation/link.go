@@ -1,0 +1,214 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// fault is what is wrong with a link.
+type fault uint8
+
+// The faults.
+const (
+	sound   fault = iota
+	cut           // connections are refused, open ones break
+	silent        // nothing comes back, nothing breaks
+	lossy         // one request in three breaks, before its effect or after
+	busy          // one request in two is answered with 429
+	broken        // one request in two is answered with 503
+	refused       // every request is answered with 401
+	faultCount
+)
+
+func (f fault) String() string {
+	return [...]string{"sound", "cut", "silent", "lossy", "busy", "broken", "refused"}[f]
+}
+
+// link is how a process reaches a cluster.
+type link struct {
+	*schedule
+	rng
+	// cluster is that at its end, home that which should be.
+	cluster, home *Cluster
+	// latency is how long a message takes, give or take a half; fault is what is wrong, and
+	// troubled when something last was.
+	latency  time.Duration
+	fault    fault
+	troubled time.Duration
+	// refusing are namespaces whose rights were withdrawn.
+	refusing map[string]bool
+	streams  []*stream
+}
+
+// slow is from when on a latency counts as trouble.
+const slow = 300 * time.Millisecond
+
+// sick reports whether something is wrong now.
+func (l *link) sick() bool {
+	return l.cluster != l.home || l.fault != sound || l.latency > slow || len(l.refusing) > 0
+}
+
+// healthySince is since when nothing has been wrong.
+func (l *link) healthySince() time.Duration {
+	if l.sick() {
+		l.troubled = l.now
+	}
+	return l.troubled
+}
+
+// set makes a fault the present one.
+func (l *link) set(f fault) {
+	l.healthySince()
+	l.fault = f
+	l.troubled = l.now
+	for _, st := range slices.Clone(l.streams) {
+		switch f {
+		case cut:
+			st.watch.end(errBroken)
+		case silent:
+		default:
+			st.resume()
+		}
+	}
+}
+
+// delay throws how long the next message takes.
+func (l *link) delay() time.Duration {
+	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
+	if l.chance(1) {
+		d *= 10
+	}
+	return d
+}
+
+// answer is what comes of a request.
+type answer struct {
+	value any
+	err   error
+}
+
+// call sends a request: act takes effect at the server, done is called with the answer, once,
+// after timeout at the latest. The function that is returned gives the request up.
+func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
+	over := false
+	end := func(value any, err error) {
+		if !over {
+			over = true
+			done(value, err)
+		}
+	}
+	if timeout > 0 {
+		l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
+	}
+	l.after(l.delay(), func() { l.arrives(namespace, act, end) })
+	return func() { over = true }
+}
+
+// arrives has a request arrive, or not.
+func (l *link) arrives(namespace string, act func(*Server) (any, error), end func(any, error)) {
+	back := l.delay()
+	fail := func(err error) { l.after(back, func() { end(nil, err) }) }
+	switch {
+	case l.fault == cut:
+		fail(errBroken)
+		return
+	case l.fault == silent:
+		return
+	case l.fault == lossy && l.chance(17):
+		fail(errBroken)
+		return
+	case l.fault == busy && l.chance(50):
+		fail(apierrors.NewTooManyRequests("please try again later", 1+l.IntN(3)))
+		return
+	case l.fault == broken && l.chance(50):
+		fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
+		return
+	case l.fault == refused:
+		fail(apierrors.NewUnauthorized("Unauthorized"))
+		return
+	case l.refusing[namespace]:
+		fail(apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`User "tributary" cannot list resource in the namespace %q`, namespace)))
+		return
+	}
+	value, err := act(l.cluster.Server)
+	switch {
+	case errors.Is(err, errHangs):
+	case l.fault == lossy && l.chance(17):
+		fail(errBroken)
+	default:
+		l.after(back, func() {
+			switch l.fault {
+			case cut:
+				end(nil, errBroken)
+			case silent:
+			default:
+				end(value, err)
+			}
+		})
+	}
+}
+
+// errHangs is an answer that never comes.
+var errHangs = errors.New("hangs")
+
+// stream is a watch over a link. Its events arrive in their order.
+type stream struct {
+	link  *link
+	watch *Watch
+	last  time.Duration
+	held  []Event
+	tell  func(Event)
+}
+
+// follow opens a stream over the link, at the server's side of it.
+func (l *link) follow(s *Server, q Query, from uint64, tell func(Event)) *stream {
+	st := &stream{link: l, tell: tell}
+	l.streams = append(l.streams, st)
+	st.watch = s.Watch(q, from, st.send)
+	return st
+}
+
+func (st *stream) send(e Event) {
+	if st.last = max(st.last, st.link.now+st.link.delay()); e.Type == "" {
+		return
+	}
+	st.link.after(st.last-st.link.now, func() { st.arrive(e) })
+}
+
+func (st *stream) arrive(e Event) {
+	if st.link.fault == silent || len(st.held) > 0 {
+		st.held = append(st.held, e)
+		return
+	}
+	if st.tell != nil {
+		st.tell(e)
+	}
+}
+
+// resume has arrive what was held up.
+func (st *stream) resume() {
+	held := st.held
+	for st.held = nil; len(held) > 0; held = held[1:] {
+		if st.tell != nil {
+			st.tell(held[0])
+		}
+	}
+}
+
+// leave ends the stream at the client's side: nothing of it arrives any more.
+func (st *stream) leave() {
+	st.tell = nil
+	st.watch.tell = func(Event) {}
+	st.watch.end(nil)
+	if i := slices.Index(st.link.streams, st); i >= 0 {
+		st.link.streams = slices.Delete(st.link.streams, i, i+1)
+	}
+}

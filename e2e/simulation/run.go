@@ -1,0 +1,197 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Result is what came of a case.
+type Result struct {
+	// Broken is the first law that was broken; nil: none was.
+	Broken *Broken
+	// Steps are those of the scheduler, Time is how long the case took in its own time, Writes
+	// are those that took effect.
+	Steps, Writes int
+	Time          time.Duration
+	// Met counts acts in which anything happened, and pairs of faults that met, as "a+b".
+	Met map[string]int
+}
+
+// The phases after the script.
+const (
+	lively = 25 * time.Second // members change no more for as long before all is at rest
+	paced  = 14 * time.Second // nothing was written for as long
+	atRest = 45 * time.Second
+	meets  = 30 * time.Second // faults that begin within this time meet
+)
+
+// Run plays a case. notes gets what happened, for people; nil: nobody wants to know.
+func Run(c *Case, notes *strings.Builder) (result Result) {
+	w := newWorld(c.Seed, c.Members, c.Processes, notes)
+	defer func() {
+		if p := recover(); p != nil {
+			w.laws.broken = &Broken{"PANIC", w.now, fmt.Sprintf("%v\n%s", p, debug.Stack())}
+		}
+		result = Result{w.laws.broken, w.steps, w.laws.writes, w.now, w.met}
+	}()
+	w.play(c.Steps)
+	w.heal()
+	if w.converge() && w.comesToRest() {
+		w.rest()
+	}
+	return result
+}
+
+// run lets time pass until a law is broken.
+func (w *world) run(d time.Duration) bool {
+	for end := w.now + d; w.laws.broken == nil; {
+		if !w.step(end) {
+			w.now = end
+			break
+		}
+	}
+	return w.laws.broken == nil
+}
+
+// play plays a script.
+func (w *world) play(steps []Step) {
+	type begun struct {
+		name string
+		at   time.Duration
+	}
+	var faults []begun
+	for _, s := range steps {
+		if !w.run(s.After) {
+			return
+		}
+		a := actOf(s.Do)
+		if w.notes != nil {
+			fmt.Fprintln(w.notes, s)
+		}
+		if !a.do(w, s) {
+			w.note("nothing of that kind is there")
+			continue
+		}
+		w.met[a.name]++
+		if !a.fault {
+			continue
+		}
+		faults = slices.DeleteFunc(faults, func(f begun) bool { return w.now-f.at > meets })
+		for _, f := range faults {
+			w.met[min(a.name, f.name)+"+"+max(a.name, f.name)]++
+		}
+		faults = append(faults, begun{a.name, w.now})
+	}
+}
+
+// converge waits until what stands is what the members' state demands.
+func (w *world) converge() bool {
+	from := w.now
+	for w.run(time.Second) {
+		differs := w.laws.convergence()
+		if differs == "" {
+			return true
+		}
+		if w.now-max(from, min(w.lived, from+convBound)) > convBound {
+			w.laws.breaks(Conv, "what stands differs from what members have:\n%s", differs)
+		}
+	}
+	return false
+}
+
+// comesToRest waits until nothing changes any more.
+func (w *world) comesToRest() bool {
+	from, writes, at := w.now, w.laws.writes, w.now
+	for w.run(time.Second) {
+		if w.laws.writes != writes {
+			writes, at = w.laws.writes, w.now
+		}
+		switch {
+		case w.now-w.lived > lively && w.now-at > paced && w.settled():
+			if differs := w.laws.convergence(); differs != "" {
+				w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
+			}
+			w.laws.rest()
+			return w.laws.broken == nil
+		case w.now-max(from, min(w.lived, from+convBound)) > convBound:
+			w.laws.breaks(Zero, "members have not changed since %s, and still something is written", w.lived)
+		}
+	}
+	return false
+}
+
+// settled reports whether time alone changes nothing any more.
+func (w *world) settled() bool {
+	from := time.Duration(0) // of restores: what is missing then is asked for after a minute
+	for _, p := range w.processes {
+		if w.now < p.frozen+lively {
+			return false
+		}
+		from = max(from, p.thawed)
+		for _, m := range p.members {
+			from = max(from, m.way.healthySince())
+		}
+	}
+	for _, c := range w.members {
+		if t := w.truths[c.name]; t.restored != 0 && w.now < max(from, t.restored)+restores {
+			return false
+		}
+		for _, id := range c.ids[Services] {
+			offers := w.offersNow(c, syncer.Key{Namespace: id.Namespace, Name: id.Name})
+			if slices.ContainsFunc(offers, func(e offer) bool { return e.unsure }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rest has something happen that must not make a write.
+func (w *world) rest() {
+	w.laws.still = true
+	d := newRNG(w.seed, "rest")
+	what := []string{"nothing", "restart", "end of the leader", "relist", "end of all watches", "compaction", "rotation"}[d.IntN(7)]
+	w.note("all is at rest; now comes: %s", what)
+	switch what {
+	case "restart":
+		for i := range w.processes {
+			w.restart(i, d.chance(50))
+		}
+	case "end of the leader":
+		for i, p := range w.processes {
+			if p.leads() {
+				w.restart(i, d.chance(50))
+				break
+			}
+		}
+	}
+	for _, p := range w.processes {
+		for _, m := range p.members {
+			switch what {
+			case "relist":
+				m.anew()
+			case "rotation":
+				m.swapped()
+			}
+		}
+	}
+	for _, c := range append(slices.Clone(w.members), w.ingress) {
+		if what == "compaction" {
+			c.compact()
+		}
+		for _, watch := range slices.Clone(c.watches) {
+			if strings.HasSuffix(what, "watches") || what == "compaction" {
+				watch.end(errBroken)
+			}
+		}
+	}
+	w.run(atRest)
+}

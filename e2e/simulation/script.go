@@ -1,0 +1,139 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Case is a script: how large a world is, and what happens in it from outside.
+type Case struct {
+	Seed               uint64
+	Members, Processes int
+	Steps              []Step
+}
+
+// Step is one thing that happens, some time after the one before. What its numbers choose is
+// for the world to say, so that a step means something whatever came before.
+type Step struct {
+	After   time.Duration
+	Do      string
+	A, B, C int
+}
+
+// String is the step as a line of a transcript.
+func (s Step) String() string { return fmt.Sprintf("%s %s %d %d %d", s.After, s.Do, s.A, s.B, s.C) }
+
+// String is the case as a transcript.
+func (c *Case) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d members %d processes %d\n", c.Seed, c.Members, c.Processes)
+	for _, s := range c.Steps {
+		fmt.Fprintln(&b, s)
+	}
+	return b.String()
+}
+
+// Parse reads a transcript. Lines that begin with # are for people.
+func Parse(text string) (*Case, error) {
+	c := &Case{}
+	for n, line := range strings.Split(text, "\n") {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if c.Members == 0 {
+			if _, err := fmt.Sscanf(line, "seed %d members %d processes %d", &c.Seed, &c.Members, &c.Processes); err != nil {
+				return nil, fmt.Errorf("line %d is %q, want seed N members N processes N: %w", n+1, line, err)
+			}
+			continue
+		}
+		var s Step
+		var after string
+		if _, err := fmt.Sscan(line, &after, &s.Do, &s.A, &s.B, &s.C); err != nil {
+			return nil, fmt.Errorf("line %d is %q, want a time, what happens, and three numbers: %w", n+1, line, err)
+		}
+		var err error
+		if s.After, err = time.ParseDuration(after); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if actOf(s.Do) == nil {
+			return nil, fmt.Errorf("line %d: nobody knows what %q is", n+1, s.Do)
+		}
+		c.Steps = append(c.Steps, s)
+	}
+	return c, nil
+}
+
+// Draw draws a case from its seed. Each has a few kinds of acts and faults of its own, so that
+// what seldom meets meets in some.
+func Draw(seed uint64) *Case {
+	d := newRNG(seed, "script")
+	c := &Case{Seed: seed, Members: 1 + d.IntN(3), Processes: 1 + d.IntN(2)}
+	add := func(after time.Duration, do string) {
+		c.Steps = append(c.Steps, Step{after, do, d.IntN(1000), d.IntN(1000), d.IntN(1000)})
+	}
+	for range 2 + d.IntN(4) {
+		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
+	}
+	if d.chance(3) {
+		add(0, "many")
+	}
+	var common, chosen []string
+	for i := range acts {
+		switch a := &acts[i]; {
+		case a.rate == 0:
+		case a.fault && d.chance(25), !a.fault && d.chance(35):
+			for range a.rate {
+				chosen = append(chosen, a.name)
+			}
+		case a.rate > 2:
+			common = append(common, a.name)
+		}
+	}
+	if len(chosen) == 0 {
+		chosen = common
+	}
+	if d.chance(70) {
+		add(d.within(5*time.Second, 25*time.Second), "save")
+	}
+	for range 5 + d.IntN(35) {
+		after := d.within(0, 300*time.Millisecond)
+		switch n := d.IntN(10); {
+		case n == 0:
+			after = d.within(0, 40*time.Second)
+		case n < 5:
+			after = d.within(0, 4*time.Second)
+		}
+		add(after.Truncate(time.Microsecond), chosen[d.IntN(len(chosen))])
+	}
+	return c
+}
+
+// act is something that can happen.
+type act struct {
+	name string
+	// rate is how often it is drawn beside others, fault tells what is wrong from what is life.
+	rate  int
+	fault bool
+	// do reports whether anything happened.
+	do func(w *world, s Step) bool
+}
+
+func actOf(name string) *act {
+	if i := slices.IndexFunc(acts, func(a act) bool { return a.name == name }); i >= 0 {
+		return &acts[i]
+	}
+	return nil
+}
+
+// spans are how long what has an end goes on.
+var spans = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 15 * time.Second, 30 * time.Second, 70 * time.Second, 150 * time.Second}
+
+func span(n int) time.Duration { return spans[n%len(spans)] }
+
+// latencies are how slow a link can be.
+var latencies = []time.Duration{20 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}

@@ -1,0 +1,379 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// truth is what only the simulator knows of a member: what is, since when, and what ever was.
+type truth struct {
+	pods     map[string]*podTruth // by UID
+	services map[syncer.Key]*lately
+	// hand are all addresses that were ever written by hand.
+	hand map[string]bool
+	// restored is when the store last went back.
+	restored time.Duration
+	offers   map[syncer.Key][]offer // as of revision
+	revision uint64
+	config   *Config
+}
+
+// lately is when something last changed, and at which revision it was first as it is.
+type lately struct {
+	at    time.Duration
+	since uint64
+	// dropped is when a Service was last not there.
+	dropped time.Duration
+}
+
+// podTruth is what is known of a pod. Lately is about whether it is good: it serves, and
+// nobody has a doubt.
+type podTruth struct {
+	lately
+	good, dead bool
+	addrs      []string
+	last       uint64 // the revision of its last change
+}
+
+func newTruth() *truth {
+	return &truth{pods: map[string]*podTruth{}, services: map[syncer.Key]*lately{}, hand: map[string]bool{}}
+}
+
+// observe takes a change of a member in.
+func (t *truth) observe(now time.Duration, c change) {
+	o := c.after
+	if o == nil {
+		o = c.before
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		p := t.pods[string(o.UID)]
+		if p == nil {
+			p = &podTruth{}
+			t.pods[string(o.UID)] = p
+		}
+		good := c.after != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && o.Status.PodIP != ""
+		if ip := o.Status.PodIP; good != p.good || len(p.addrs) > 0 && p.addrs[len(p.addrs)-1] != ip {
+			p.lately = lately{at: now, since: c.revision}
+		}
+		p.last = c.revision
+		p.good, p.dead = good, c.after == nil || finished(o)
+		if ip := o.Status.PodIP; ip != "" && (len(p.addrs) == 0 || p.addrs[len(p.addrs)-1] != ip) {
+			p.addrs = append(p.addrs, ip)
+		}
+	case *corev1.Service:
+		key := syncer.Key{Namespace: o.Namespace, Name: o.Name}
+		dropped := now
+		if was := t.services[key]; c.after != nil && was != nil {
+			dropped = was.dropped
+		}
+		t.services[key] = &lately{now, c.revision, dropped}
+	case *corev1.Endpoints:
+		for _, s := range o.Subsets {
+			for _, a := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+				t.hand[a.IP] = true
+			}
+		}
+	}
+}
+
+// wentBack takes in that the store was restored.
+func (t *truth) wentBack(c *Cluster) {
+	t.restored, t.offers = c.now, nil
+	for _, p := range t.pods {
+		p.dead, p.good, p.lately = true, false, lately{at: c.now, since: c.Server.revision}
+	}
+	for _, o := range c.all(Pods, "") {
+		t.observe(c.now, change{c.Server.revision, o, o})
+	}
+	for key := range t.services {
+		t.services[key] = &lately{at: c.now, since: c.Server.revision}
+	}
+}
+
+// grade is how far an endpoint is trusted, the best first; what is in no class does not serve.
+type grade uint8
+
+const (
+	serves grade = iota
+	reserve
+	unserved
+)
+
+// offer is an endpoint that a member has for a replica by its truth.
+type offer struct {
+	member, addr, uid string
+	grade             grade
+	place             int
+	// ready is the condition where its class serves, terminating is one; unsure is true where
+	// time alone decides soon whether it serves. ports are the numbers.
+	ready, terminating, unsure bool
+	ports                      string
+	endpoints, slices          bool // the kinds of object that it is in
+}
+
+// offersOf are the endpoints that a member has for a replica; nil where it has no such Service.
+func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
+	t := w.truths[c.name]
+	if t.offers == nil || t.revision != c.Server.revision || t.config != w.config {
+		t.offers, t.revision, t.config = map[syncer.Key][]offer{}, c.Server.revision, w.config
+	}
+	offers, known := t.offers[key]
+	if !known {
+		offers = w.offersNow(c, key)
+		t.offers[key] = offers
+	}
+	return offers
+}
+
+// serviceOf is the Service that counts for a replica; nil: none does.
+func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
+	mc := w.config.member(c.name)
+	svc, _ := c.objects[ID{Services, key.Namespace, key.Name}].(*corev1.Service)
+	if svc == nil || mc == nil || !mc.covers(key.Namespace) || svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Annotations[syncer.AnnotationReplicate] == "false" {
+		return nil
+	}
+	return svc
+}
+
+func (w *world) offersNow(c *Cluster, key syncer.Key) []offer {
+	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
+	if svc == nil {
+		return nil
+	}
+	out := []offer{}
+	if svc.Spec.Selector == nil {
+		out = handWritten(c, key)
+	}
+	for _, o := range c.all(Pods, key.Namespace) {
+		pod := o.(*corev1.Pod)
+		if svc.Spec.Selector == nil || finished(pod) || pod.Status.PodIP == "" || !selects(svc.Spec.Selector, pod.Labels) {
+			continue
+		}
+		ports, any := portsOf(svc, pod)
+		if !any {
+			continue
+		}
+		e := offer{addr: pod.Status.PodIP, uid: string(pod.UID), ports: ports, slices: true, endpoints: true, grade: unserved}
+		publish, ready := svc.Spec.PublishNotReadyAddresses, isReady(pod)
+		silent := condition(pod, corev1.PodReady) == corev1.ConditionFalse && condition(pod, corev1.ContainersReady) == corev1.ConditionTrue && reason(pod) == ""
+		switch {
+		case pod.DeletionTimestamp != nil:
+			e.ready, e.terminating, e.endpoints = publish, true, publish
+		case publish:
+			e.ready, e.grade = true, serves
+		case ready:
+			e.ready, e.grade, e.unsure = true, serves, mc.StableFor > 0 && c.clock().Sub(since(pod)) < mc.StableFor+3*time.Second
+		case silent:
+			e.ready, e.grade, e.unsure = true, reserve, mc.Hold > 0 && c.clock().Sub(since(pod)) < mc.Hold+3*time.Second
+		}
+		out = append(out, e)
+	}
+	for i := range out {
+		e := &out[i]
+		e.member, e.place = c.name, w.config.place(c.name)
+		if mc.Drain {
+			e.grade = max(e.grade, reserve)
+		}
+	}
+	return out
+}
+
+// class orders what serves; the best is the lowest.
+func (e *offer) class() int { return int(e.grade)*100 + e.place }
+
+func reason(pod *corev1.Pod) string { return conditionOf(pod, corev1.PodReady).Reason }
+
+func since(pod *corev1.Pod) time.Time {
+	return conditionOf(pod, corev1.PodReady).LastTransitionTime.Time
+}
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) (found corev1.PodCondition) {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return pod.Status.Conditions[i]
+		}
+	}
+	return found
+}
+
+func selects(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// portsOf are the numbers of a Service's ports in a pod; any is false where it has none of them.
+func portsOf(svc *corev1.Service, pod *corev1.Pod) (text string, any bool) {
+	var numbers []int
+	for i := range svc.Spec.Ports {
+		p := &svc.Spec.Ports[i]
+		if p.TargetPort.Type == intstr.Int {
+			numbers = append(numbers, int(cmp.Or(p.TargetPort.IntVal, p.Port)))
+			continue
+		}
+		for j := range pod.Spec.Containers[0].Ports {
+			if of := &pod.Spec.Containers[0].Ports[j]; of.Name == p.TargetPort.StrVal && of.Protocol == p.Protocol {
+				numbers = append(numbers, int(of.ContainerPort))
+				break
+			}
+		}
+	}
+	return portText(numbers), len(numbers) > 0
+}
+
+func portText(numbers []int) string {
+	numbers = slices.Sorted(slices.Values(numbers))
+	var text []string
+	for _, n := range slices.Compact(numbers) {
+		text = append(text, strconv.Itoa(n))
+	}
+	return strings.Join(text, ",")
+}
+
+// handWritten are the endpoints of a Service without a selector.
+func handWritten(c *Cluster, key syncer.Key) (out []offer) {
+	e, _ := c.objects[ID{Endpoints, key.Namespace, key.Name}].(*corev1.Endpoints)
+	if e == nil {
+		return []offer{}
+	}
+	for _, s := range e.Subsets {
+		var numbers []int
+		for _, p := range s.Ports {
+			numbers = append(numbers, int(p.Port))
+		}
+		ports := portText(numbers)
+		add := func(addresses []corev1.EndpointAddress, ready bool) {
+			for _, a := range addresses {
+				o := offer{addr: a.IP, ports: ports, endpoints: true, slices: true, ready: ready, grade: unserved}
+				if ready {
+					o.grade = serves
+				}
+				out = append(out, o)
+			}
+		}
+		add(s.Addresses, true)
+		add(s.NotReadyAddresses, false)
+	}
+	return out
+}
+
+// place is an endpoint that stands: in Endpoints nobody's in particular.
+type place struct{ member, addr, uid string }
+
+// String names it for people.
+func (p place) String() string { return fmt.Sprintf("%s %s (%s)", p.member, p.addr, p.uid) }
+
+// entry is how it stands.
+type entry struct {
+	ready, terminating bool
+	ports              string
+}
+
+// placesOf reads what stands in one object of ours.
+func placesOf(o Object) map[place]entry {
+	out := map[place]entry{}
+	switch o := o.(type) {
+	case *discoveryv1.EndpointSlice:
+		var numbers []int
+		for _, p := range o.Ports {
+			numbers = append(numbers, int(*p.Port))
+		}
+		ports := portText(numbers)
+		for i := range o.Endpoints {
+			e := &o.Endpoints[i]
+			at := place{o.Labels[syncer.LabelSourceCluster], e.Addresses[0], ""}
+			if e.TargetRef != nil {
+				at.uid = string(e.TargetRef.UID)
+			}
+			out[at] = join(out[at], entry{*e.Conditions.Ready, *e.Conditions.Terminating, ports})
+		}
+	case *corev1.Endpoints:
+		for _, s := range o.Subsets {
+			var numbers []int
+			for _, p := range s.Ports {
+				numbers = append(numbers, int(p.Port))
+			}
+			ports := portText(numbers)
+			add := func(addresses []corev1.EndpointAddress, ready bool) {
+				for _, a := range addresses {
+					at := place{addr: a.IP}
+					if a.TargetRef != nil {
+						at.uid = string(a.TargetRef.UID)
+					}
+					out[at] = join(out[at], entry{ready: ready, ports: ports})
+				}
+			}
+			add(s.Addresses, true)
+			add(s.NotReadyAddresses, false)
+		}
+	}
+	return out
+}
+
+// join is how an endpoint stands that is in two objects.
+func join(a, b entry) entry {
+	if a.ports == "" {
+		return b
+	}
+	if b.ports != "" && b.ports != a.ports {
+		b.ports = strings.Join(slices.Compact(slices.Sorted(slices.Values(append(strings.Split(a.ports, ","), strings.Split(b.ports, ",")...)))), ",")
+	}
+	b.ready, b.terminating = a.ready || b.ready, a.terminating || b.terminating
+	return b
+}
+
+// view is what stands of a replica in one kind of object.
+type view map[place]entry
+
+// has reports whether an endpoint stands, whoever's it is.
+func (v view) has(at place) bool {
+	for other := range v {
+		if other.addr == at.addr && other.uid == at.uid {
+			return true
+		}
+	}
+	return false
+}
+
+// stands are the two views of a replica: slices, and Endpoints; nil where there are none.
+func (w *world) stands(key syncer.Key) (slices, endpoints view) {
+	slices = view{}
+	for _, o := range w.ingress.all(EndpointSlices, key.Namespace) {
+		if o.GetLabels()[syncer.LabelServiceName] == key.Name && ours(o) {
+			for at, e := range placesOf(o) {
+				slices[at] = join(slices[at], e)
+			}
+		}
+	}
+	if o := w.ingress.objects[ID{Endpoints, key.Namespace, key.Name}]; o != nil && ours(o) {
+		endpoints = placesOf(o)
+	}
+	return slices, endpoints
+}
+
+// ours reports whether an object is the installation's.
+func ours(o Object) bool {
+	l := o.GetLabels()
+	namespace, name, _ := strings.Cut(o.GetAnnotations()[syncer.AnnotationReplica], "/")
+	return l[syncer.LabelManagedBy] == syncer.ManagedBy && l[syncer.LabelInstance] == instance && namespace == o.GetNamespace() &&
+		(name == o.GetName() || kindOf(o) == EndpointSlices)
+}
