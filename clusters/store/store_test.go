@@ -263,6 +263,9 @@ func TestConfigure(t *testing.T) {
 	w.expect("web", "1 reserve")
 	w.Configure(Options{})
 	w.expect("api", "1")
+	if !w.Gives(in("api"), in("p"), w.now) || w.Gives(in("api"), in("q"), w.now) || w.Gives(in("other"), in("p"), w.now) {
+		t.Error("it gives something else")
+	}
 }
 
 // TestEndpoint: what is asked for when it is missing.
