@@ -38,7 +38,8 @@ const (
 var errNotSent = errors.New("not sent: the right to write has ended")
 
 // Source is what is known of the members. All methods are safe for concurrent use, answer
-// from memory, and call nothing of this package.
+// from memory, and call nothing of this package. Whoever reports news to this package holds no
+// lock that they take.
 type Source interface {
 	// Shares returns what each configured member gives to a replica.
 	Shares(replica syncer.Key) []plan.Share
@@ -100,7 +101,8 @@ type Reconciler struct {
 	writer    writer
 	announcer announcer
 
-	// mu guards core: it is held for one step. The locks of cache and queue are taken within.
+	// mu guards core: it is held for one step. The locks of the cache, the queue and the Source
+	// are taken within it, never around it: neither calls back with a lock held.
 	mu   sync.Mutex
 	core *Core
 	// waiting is signalled when a replica waits for a comparison, ready when a request may be
