@@ -175,8 +175,11 @@ func (w *world) shows(want string) {
 	}
 }
 
+// leads reports that the instance leads, all is well, and all that was to be written is
+// acknowledged: what comes next is a change of its own.
 func leads(s *metrics.Status) bool {
-	return s.Ready && s.Leader.State == "leading" && len(s.Clusters) == 2 && len(s.Findings()) == 0
+	busy := func(l metrics.LaneStatus) bool { return l.Waiting+l.Sent > 0 }
+	return s.Ready && s.Leader.State == "leading" && len(s.Clusters) == 2 && len(s.Findings()) == 0 && s.Comparing == 0 && !slices.ContainsFunc(s.Lanes, busy)
 }
 
 // TestRun is the life of an instance as its commands tell it.
