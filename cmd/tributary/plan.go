@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func (d *planDocument) print(p *printer) {
 	for _, r := range d.Changes {
 		p.printf("%s\n", r.Replica)
 		for _, a := range r.Actions {
-			p.printf("  %s %s: %s %s\n", a.Verb, a.Object, a.Why, delta(a.Added, a.Removed, a.Readied, a.Unreadied))
+			p.printf("  %s\n", strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", a.Verb, a.Object, a.Why, delta(a.Added, a.Removed, a.Readied, a.Unreadied))))
 		}
 		for _, conflict := range r.Conflicts {
 			p.printf("  conflict: %s\n", conflict)

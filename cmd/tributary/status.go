@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,12 +127,16 @@ func printMembers(p *printer, s *metrics.Status) {
 	p.section("The clusters' own controller managers", 0, []string{"CLUSTER", "BEHIND", "DIFFERING"}, native)
 }
 
-// memberState is the state of a member with the reasons of its conditions.
+// memberState is the state of a member with the reasons of its conditions, but for one that
+// says the same.
 func memberState(state string, conditions []metrics.Condition) string {
+	text := state
 	for _, c := range conditions {
-		state += ", " + c.Reason
+		if !strings.EqualFold(c.Reason, strings.ReplaceAll(state, " ", "")) {
+			text += ", " + c.Reason
+		}
 	}
-	return state
+	return text
 }
 
 func printQueue(p *printer, s *metrics.Status) {
