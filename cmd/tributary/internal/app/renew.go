@@ -30,7 +30,7 @@ const (
 )
 
 // renewer renews the tokens of members before they end: those that a service account may ask for itself, by the
-// TokenRequest API, as `tributary link` gives them. The new one is kept where the old one was, from where it is read
+// TokenRequest API, as `tributary link` gives them. The new one is stored where the old one was, from where it is read
 // like any other rotation.
 type renewer struct {
 	loaded func() *config.Loaded
@@ -137,7 +137,7 @@ func keepable(access config.Access) error {
 	case access.Secret != "":
 		return nil
 	case access.File == "":
-		return errors.New("the kubeconfig is kept nowhere")
+		return errors.New("the kubeconfig is stored nowhere")
 	}
 	if _, err := fileWith(access, ""); err != nil {
 		return err
@@ -148,7 +148,7 @@ func keepable(access config.Access) error {
 	return nil
 }
 
-// NotRenewed is why a token that run would renew before it ends cannot be kept where it is; "" if it can be, or is none.
+// NotRenewed is why a token that run would renew before it ends cannot be stored where it is; "" if it can be, or is none.
 func NotRenewed(access config.Access) string {
 	if access.REST == nil {
 		return ""

@@ -95,7 +95,7 @@ func causeOf(name string, c *member.Cause) record.Cause {
 	}
 }
 
-// standing is what stands of a member, for its start.
+// standing is what the ingress cluster has of a member, for its start.
 func (a *App) standing(ctx context.Context, name string) []member.Standing {
 	found, err := a.reconciler.Standing(ctx, name)
 	if err != nil {
