@@ -111,6 +111,9 @@ func printSummary(p *printer, s *metrics.Status) {
 }
 
 func printMembers(p *printer, s *metrics.Status) {
+	if len(s.Clusters)+len(s.Orphans) == 0 {
+		p.printf("\nThere are no members yet: name one in the configuration, or make one by tributary link; its Secret is seen within some seconds.\n")
+	}
 	var all, native [][]string
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
