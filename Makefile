@@ -31,43 +31,43 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
 .PHONY: test
-test: lint unit alerts scenario faults ## everything that must pass: lint, unit tests, alerts, scenarios and faults on real clusters
-
-.PHONY: unit
-unit: ## unit tests of the product, with the race detector, shuffled
-	go test -race $(SHUFFLE) -timeout 20m ./...
-	cd deploy/helm && go test $(SHUFFLE) .
+test: lint unit alerts scenarios ## everything that must pass: lint, unit tests, alerts, scenarios and faults on real clusters
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
-# the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
+# the draw. SEED=0 throws anew, as the soak does unless it is told a seed. Only the soak shuffles: go test keeps no result of a
+# shuffled run.
 SEED ?= 1
 export SEED
 soak: export SEED := $(if $(filter file,$(origin SEED)),0,$(SEED))
 SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 
-# One package after the other: each starts clusters, and two cores are few. The tests build tributary themselves, with the
-# flags of the tests: those of `make build` would compile everything once more.
-E2E_TEST = go test $(SHUFFLE) -p 1
+# Without goroutines there is no race to detect.
+PURE = ./syncer ./clusters/decode ./clusters/kubeconfig ./clusters/member ./clusters/native ./clusters/store \
+	./cmd/tributary/internal/link ./deploy/mixin ./reconcile/plan
 
-.PHONY: scenario
-scenario: haproxy-installed ## scenario and differential tests on real clusters (the share that `make test` runs)
+.PHONY: unit
+unit: ## unit tests of the product, with the race detector where there are goroutines
+	go test -timeout 10m $(PURE)
+	go test -race -timeout 20m $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
+	cd deploy/helm && go test .
+
+# Two packages at once, each with two fleets of clusters: most of what their tests do is to wait. They build tributary
+# themselves, with the flags of the tests: those of `make build` would compile everything once more.
+E2E_TEST = go test -p 2
+QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
+
+.PHONY: scenarios
+scenarios: ## scenarios, the oracle, and a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && go run ./cluster/prebuild
-	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history
-	cd e2e && $(E2E_TEST) -timeout 20m ./scenario
-	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
-	cd e2e && $(E2E_TEST) -timeout 10m ./differential
+	cd e2e && $(E2E_TEST) -timeout 30m -skip TestRollOutBehindHAProxy $(QUICK)
 
 .PHONY: simulate
 simulate: ## a fleet in one goroutine, whose every fault and latency is drawn from SEED: CASES=N of them, or for HOURS=N
 	cd e2e && go test -count=1 -timeout 0 -run TestCases ./simulation -cases $(or $(CASES),2000) -hours $(or $(HOURS),0) -coverage
 
-.PHONY: faults
-faults: ## a quick share of every fault on real clusters, judged by their whole history
-	cd e2e && $(E2E_TEST) -timeout 40m ./fault
-
 .PHONY: e2e
-e2e: scenario ## every test on real clusters, at full size: also installation, image, every fault and scale
-	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
+e2e: scenarios haproxy ## every test on real clusters, at full size: also installation, image, every fault and scale
+	cd deploy/image && go test -timeout 20m .
 	cd e2e && $(E2E_TEST) -timeout 20m ./install
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
@@ -75,8 +75,8 @@ e2e: scenario ## every test on real clusters, at full size: also installation, i
 
 .PHONY: soak
 soak: ## fresh dice for a mix of faults, for rules against upstream's own controllers (SOAK=1h each) and for every unit test; SEED=7 repeats one
-	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
-	cd e2e && $(E2E_TEST) -timeout 0 ./oracle -oracle.soak $(or $(SOAK),1h)
+	cd e2e && $(E2E_TEST) $(SHUFFLE) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
+	cd e2e && $(E2E_TEST) $(SHUFFLE) -timeout 0 ./oracle -oracle.soak $(or $(SOAK),1h)
 	go test $(SHUFFLE) ./...
 
 .PHONY: page
@@ -123,19 +123,18 @@ bin/prometheus: deploy/prometheus.mod
 	@echo "building $@: minutes, the first time"
 	go build -modfile=deploy/prometheus.mod -tags remove_all_sd,enable_kubernetes_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
 
-# Any promtool will do, for what is tested is old PromQL: an installed one, else Debian's, taken out of its package so that
-# no server is started, else one that is built.
-PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/bin/promtool)
-$(CURDIR)/bin/promtool:
-	@mkdir -p bin; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
-	{ apt-get update -q && cd "$$work" && apt-get download -q prometheus && dpkg -x prometheus_*.deb . && cp usr/bin/promtool $@ && $@ --version; } >&2 || \
-	{ cd $(CURDIR); echo "building $@: minutes, the first time" >&2; go build -modfile=deploy/prometheus.mod -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool; }
+# Any promtool will do, for what is tested is old PromQL: an installed one, else one that is built and kept in the user's
+# cache directory.
+PROMTOOL ?= $(or $(shell command -v promtool),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tributary-e2e/promtool)
+%/tributary-e2e/promtool: deploy/prometheus.mod
+	@echo "building $@: minutes, the first time" >&2
+	go build -modfile=deploy/prometheus.mod -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: alerts
 alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
 	$(PROMTOOL) check rules deploy/helm/tributary/files/alerts.yaml
 	$(PROMTOOL) test rules deploy/prometheus/alerts_test.yaml
-	go test -count=1 ./deploy/mixin -promtool $(PROMTOOL)
+	go test ./deploy/mixin -promtool $(PROMTOOL)
 
 .PHONY: mixin
 mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet
@@ -159,6 +158,10 @@ bench-storm: build ## removals while 2,000 Services are relabelled, and while 1,
 .PHONY: bench-scale
 bench-scale: build ## 13,000 Services and 156,000 pods in one member: fill, start, memory and idle events, against bare loops and informers
 	cd e2e && go run ./cmd/benchscale -tributary $(CURDIR)/bin/tributary
+
+.PHONY: consumers
+consumers: ## real Traefik (Ingress and Gateway API) and CoreDNS through roll-outs, storms and failovers, beside stock controllers; root, Linux
+	cd e2e && go run ./cmd/consumers
 
 .PHONY: clean
 clean: ## remove what build made (the cluster binary's cache stays)
