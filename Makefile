@@ -31,7 +31,7 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
 .PHONY: test
-test: lint unit alerts scenarios ## everything that must pass: lint, unit tests, alerts, scenarios and faults on real clusters
+test: lint unit alerts simulate scenarios ## everything that must pass: lint, unit tests, alerts, a simulated fleet, scenarios and faults on real clusters
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed. Only the soak shuffles: go test keeps no result of a

@@ -37,8 +37,8 @@ var life = []act{
 	}},
 	{name: "many", do: func(w *world, s Step) bool { // a member of some size
 		c := w.pick(s)
-		for i := range 60 {
-			c.service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"tier": "all"})
+		for i := range 200 {
+			c.service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"app": "s"})
 		}
 		return true
 	}},

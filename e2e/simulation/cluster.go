@@ -32,6 +32,8 @@ type Cluster struct {
 	// lies is how much in a hundred its lists lack, lied when they last did.
 	lies int
 	lied time.Duration
+	// saved is when the store was last saved, restored when it was last restored.
+	saved, restored time.Duration
 }
 
 // The size of a member's small world.

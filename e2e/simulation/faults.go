@@ -85,16 +85,18 @@ var faults = []act{
 	{name: "save", do: func(w *world, s Step) bool {
 		for _, c := range append(w.all(), w.ingress) {
 			c.save()
+			c.saved = w.now
 		}
 		return true
 	}},
 	{name: "restore", rate: 1, fault: true, do: func(w *world, s Step) bool {
 		c := w.pickCluster(s)
-		if c.backup == nil {
-			return false
+		if c.backup == nil || w.now-c.saved < 25*time.Second {
+			return false // of backups that are no older nobody can tell
 		}
 		w.note("%s is restored to revision %d", c.name, c.backup.revision)
 		c.restore(s.B%3 == 0)
+		c.restored = w.now
 		if t := w.truths[c.name]; t != nil {
 			t.wentBack(c)
 			c.revive()
@@ -104,6 +106,9 @@ var faults = []act{
 	}},
 	{name: "stranger", rate: 1, fault: true, do: func(w *world, s Step) bool { // another cluster at the address
 		c := w.pick(s)
+		if w.record[c.name] == "" {
+			return false // whoever is found first is believed
+		}
 		other := newCluster(&w.schedule, w.seed, 100+int(w.serial%1000), c.name+"'s stranger", 0)
 		other.service(namespaces[s.B%2], names[s.B/2%3], map[string]string{"app": "stranger"})
 		w.swap(c, other)
@@ -164,6 +169,9 @@ var faults = []act{
 		})
 	}},
 	{name: "disown", rate: 1, fault: true, do: func(w *world, s Step) bool {
+		if o := w.pickReplica(s); o != nil && kindOf(o) == EndpointSlices && slices.ContainsFunc(w.processes, func(p *Process) bool { return !p.AllListed() }) {
+			return false // what stands of a member is its share until it is listed
+		}
 		return w.meddle(s, func(o Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
 	}},
 	{name: "delete-replica", rate: 2, fault: true, do: func(w *world, s Step) bool {
@@ -250,7 +258,7 @@ var faults = []act{
 	{name: "drain", rate: 2, do: onMember(func(m *MemberConfig, s Step) { m.Drain = !m.Drain })},
 	{name: "hold", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.Hold = span(s.C%6) * time.Duration(s.B%2) })},
 	{name: "stable-for", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
-	{name: "stale-after", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.Stale = span(s.C) * time.Duration(s.B%2) })},
+	{name: "stale-after", rate: 1, do: onMember(func(m *MemberConfig, s Step) { m.Stale = span(5+s.C%3) * time.Duration(s.B%2) })},
 	{name: "namespaces", rate: 1, do: onMember(func(m *MemberConfig, s Step) {
 		m.Only = [][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]
 	})},
@@ -317,7 +325,7 @@ func (w *world) obstruct(o obstacle, d time.Duration) {
 func (w *world) pickReplica(s Step) Object {
 	var all []Object
 	for _, kind := range []Kind{Services, Endpoints, EndpointSlices} {
-		all = append(all, slices.DeleteFunc(w.ingress.all(kind, ""), func(o Object) bool { return !ours(o) })...)
+		all = append(all, slices.DeleteFunc(slices.Clone(w.ingress.all(kind, "")), func(o Object) bool { return !ours(o) })...)
 	}
 	return pickFrom(all, s.B)
 }

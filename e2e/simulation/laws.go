@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -67,8 +66,10 @@ type laws struct {
 	// open are the differences between truth and what stands, since when each is.
 	open map[syncer.Key]map[difference]time.Duration
 	// still is true while nothing may be written, though anything may be restarted.
-	still  bool
-	writes int
+	still bool
+	// removed is what processes took out.
+	removed map[place]bool
+	writes  int
 }
 
 // difference is what stands otherwise than it should.
@@ -80,7 +81,7 @@ type difference struct {
 }
 
 func newLaws(w *world) *laws {
-	return &laws{world: w, dirty: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}}
+	return &laws{world: w, dirty: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
 }
 
 // breaks notes the first law that was broken.
@@ -95,10 +96,8 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 func (l *laws) changed(c *Cluster, o Object) {
 	switch key := (syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()}); o := o.(type) {
 	case *corev1.Pod:
-		for _, id := range c.ids[Services] {
-			if id.Namespace == o.Namespace {
-				l.dirty[syncer.Key{Namespace: id.Namespace, Name: id.Name}] = true
-			}
+		for _, svc := range c.all(Services, o.Namespace) {
+			l.dirty[keyOf(svc)] = true
 		}
 	case *discoveryv1.EndpointSlice:
 		key.Name = o.Labels[syncer.LabelServiceName]
@@ -111,8 +110,8 @@ func (l *laws) changed(c *Cluster, o Object) {
 // allDirty has every replica looked at.
 func (l *laws) allDirty() {
 	for _, c := range append(l.world.all(), l.world.ingress) {
-		for _, id := range c.ids[Services] {
-			l.dirty[syncer.Key{Namespace: id.Namespace, Name: id.Name}] = true
+		for _, svc := range c.all(Services, "") {
+			l.dirty[keyOf(svc)] = true
 		}
 	}
 	for key := range l.open {
@@ -163,14 +162,14 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		}
 		return at + pauses
 	}
-	from := max(p.since+pauses, late(p.thawed), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
+	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
 	if w.excludes(key) {
 		return w.now
 	}
 	for _, c := range w.all() {
 		t := w.truths[c.name]
 		if t.restored != 0 {
-			from = max(from, t.restored+restores)
+			from = max(from, max(t.restored, p.thawed)+restores)
 		}
 		m := p.member(c.name)
 		if m == nil || d.at.member != "" && d.at.member != c.name {
@@ -303,25 +302,25 @@ func (l *laws) judge(a *attempt, before, after Object) {
 	if l.still {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", a.process.name, a.action.Verb, a.id, a.action.Why)
 	}
-	if !a.lawful {
+	if !a.lawful && (w.ingress.restored == 0 || w.now-w.ingress.restored > leaseTime) { // an old Lease is back
 		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", a.process.name, a.id)
 	}
 	switch {
 	case before != nil && !ours(before):
 		l.breaks(Owned, "%s %s %s, which is not ours", a.process.name, a.action.Verb, a.id)
-	case a.action.Verb != plan.Create && (a.action.UID == "" || a.action.ResourceVersion == ""):
+	case !a.bound:
 		l.breaks(Owned, "%s %s %s without a precondition", a.process.name, a.action.Verb, a.id)
 	case after != nil && before == after && !w.edits:
 		l.breaks(Zero, "%s writes %s as it stands (%s)", a.process.name, a.id, a.action.Why)
 	}
-	l.order(before, after)
+	l.order(a, before, after)
 	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices {
 		l.traffic(a, before, after)
 	}
 }
 
 // order looks at the order of writes.
-func (l *laws) order(before, after Object) {
+func (l *laws) order(a *attempt, before, after Object) {
 	switch is := after.(type) {
 	case *discoveryv1.EndpointSlice:
 		if before != nil {
@@ -331,11 +330,11 @@ func (l *laws) order(before, after Object) {
 			}
 			return
 		}
-		if !l.world.lately(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}) {
+		if !l.world.lately(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}, a.sent) {
 			l.breaks(Order, "slice %s/%s is made before its Service", is.Namespace, is.Name)
 		}
 	case *corev1.Endpoints:
-		if before == nil && !l.world.lately(ID{Services, is.Namespace, is.Name}) {
+		if before == nil && !l.world.lately(ID{Services, is.Namespace, is.Name}, a.sent) {
 			l.breaks(Order, "Endpoints %s/%s are made before their Service", is.Namespace, is.Name)
 		}
 	}
@@ -362,7 +361,9 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 	var lost []place
 	for _, at := range sortedPlaces(was) {
 		if e := was[at]; e.ready && !now[at].ready {
-			lost = append(lost, at)
+			if lost = append(lost, at); !now.has(at) && !other.has(at) {
+				l.removed[at] = true
+			}
 			l.lost(a, key, at, now, ready)
 		}
 	}
@@ -384,7 +385,7 @@ func (l *laws) came(a *attempt, at place) {
 		}
 		p := t.pods[at.uid]
 		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
+			if p != nil && p.dead && l.removed[at] && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
 				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 			}
 			return
@@ -397,14 +398,14 @@ func (l *laws) came(a *attempt, at place) {
 func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) {
 	w := l.world
 	for _, c := range w.all() {
-		if at.member != "" && at.member != c.name || !w.certain(a.process, c, key) {
+		if at.member != "" && at.member != c.name || !w.certain(a, c, key) {
 			continue
 		}
 		offers, t := w.offersOf(c, key), w.truths[c.name]
 		i := slices.IndexFunc(offers, func(e offer) bool {
 			return e.addr == at.addr && e.uid == at.uid && (e.endpoints || a.id.Kind == EndpointSlices)
 		})
-		if i < 0 || offers[i].grade != serves || offers[i].unsure || t.pods[at.uid] == nil || !w.firm(a.process, c, key, &t.pods[at.uid].lately, Pods) {
+		if i < 0 || offers[i].grade != serves || offers[i].unsure || t.pods[at.uid] == nil || !w.firm(a, c, &t.pods[at.uid].lately, Pods) {
 			continue
 		}
 		if _, there := now[at]; there && ready && w.classes() {
@@ -427,7 +428,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 				continue
 			}
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
-			doubted := slices.ContainsFunc(lost, same) && w.certain(a.process, c, key) && w.firm(a.process, c, key, &p.lately, Pods)
+			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
 			if doubted || deselected && p.at+settled < t.services[key].at && w.now-t.services[key].dropped > settled && w.now-t.restored > restores {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}
@@ -436,24 +437,24 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 }
 
 // certain reports whether a process must have a member's Service as it is.
-func (w *world) certain(p *Process, c *Cluster, key syncer.Key) bool {
+func (w *world) certain(a *attempt, c *Cluster, key syncer.Key) bool {
 	t := w.truths[c.name]
-	return t.services[key] != nil && w.agree(key) && p.config == w.config && w.now-p.configured > settled && !w.excludes(key) && w.firm(p, c, key, t.services[key], Services)
+	return t.services[key] != nil && w.agree(key) && a.process.config == w.config && w.now-a.process.configured > settled && !w.excludes(key) && w.firm(a, c, t.services[key], Services)
 }
 
 // firm reports whether a process must know something as it is: it has been so for a while, and
 // was shown to the process, or the process has read nothing that could say otherwise.
-func (w *world) firm(p *Process, c *Cluster, key syncer.Key, of *lately, kind Kind) bool {
+func (w *world) firm(a *attempt, c *Cluster, of *lately, kind Kind) bool {
 	t := w.truths[c.name]
 	if w.now-of.at < settled || t.restored != 0 && w.now-t.restored < restores {
 		return false
 	}
-	m := p.member(c.name)
-	if m == nil {
-		return false
+	knew, followed := a.knew[c.name]
+	reached := knew.pods
+	if kind == Services {
+		reached = knew.services
 	}
-	reached := m.reached(kind, key.Namespace)
-	return reached == 0 || reached >= of.since
+	return followed && (reached == 0 || reached >= of.since)
 }
 
 // compared looks at what a process keeps, after a comparison.
@@ -461,22 +462,6 @@ func (l *laws) compared(p *Process) {
 	for _, m := range p.members {
 		if m.asking > mostAsked {
 			l.breaks(Bounded, "%s asks %s %d questions at once", p.name, m.name, m.asking)
-		}
-	}
-}
-
-// rest looks at processes when all has been quiet for a while.
-func (l *laws) rest() {
-	for _, p := range l.world.processes {
-		for lane, s := range p.core.Lanes() {
-			if s.UnderWay > 0 || p.leads() && s.Planned > 0 {
-				l.breaks(Bounded, "%s has %d requests planned and %d under way in lane %d", p.name, s.Planned, s.UnderWay, lane)
-			}
-		}
-		for _, m := range p.members {
-			if n := len(m.state.Questions()); n > 0 || m.asking > 0 {
-				l.breaks(Bounded, "%s has %d questions open to %s", p.name, n, m.name)
-			}
 		}
 	}
 }
@@ -492,10 +477,10 @@ func (l *laws) convergence() string {
 			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind.resource().Resource, d.at, d.text))
 		}
 	}
-	for _, id := range w.ingress.ids[Services] {
-		key := syncer.Key{Namespace: id.Namespace, Name: id.Name}
+	for _, svc := range w.ingress.all(Services, "") {
+		key := keyOf(svc)
 		wanted := slices.ContainsFunc(w.all(), func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
-		if ours(w.ingress.objects[id]) && !wanted && !w.excludes(key) && !w.foreignEndpoints(key) && !w.orphaned(key) {
+		if ours(svc) && !wanted && !w.excludes(key) && !w.foreignEndpoints(key) && !w.orphaned(key) {
 			text = append(text, key.String()+": nobody has the Service any more")
 		}
 	}

@@ -43,6 +43,8 @@ type link struct {
 	latency  time.Duration
 	fault    fault
 	troubled time.Duration
+	// late is when the last request arrives that takes long.
+	late time.Duration
 	// refusing are namespaces whose rights were withdrawn.
 	refusing map[string]bool
 	streams  []*stream
@@ -83,7 +85,7 @@ func (l *link) set(f fault) {
 // delay throws how long the next message takes.
 func (l *link) delay() time.Duration {
 	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
-	if l.chance(1) {
+	if l.chance(1) && l.latency <= slow {
 		d *= 10
 	}
 	return d
@@ -108,7 +110,11 @@ func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (
 	if timeout > 0 {
 		l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
 	}
-	l.after(l.delay(), func() { l.arrives(namespace, act, end) })
+	d := l.delay()
+	if d > time.Second {
+		l.late = max(l.late, l.now+d)
+	}
+	l.after(d, func() { l.arrives(namespace, act, end) })
 	return func() { over = true }
 }
 

@@ -49,11 +49,13 @@ type Process struct {
 	comparing bool
 	wake      time.Time // of the dispatcher
 	underWay  int
+	// knew is what was shown of members when a replica was last compared, for the laws.
+	knew map[syncer.Key]map[string]known
 	election
 }
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
-	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew}
+	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, knew: map[syncer.Key]map[string]known{}}
 	p.ingress = p.way(w.ingress, w.link(name, w.ingress))
 	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
 		if p.news = append(p.news, news{key, o, arrived}); len(p.news) == 1 {
@@ -253,6 +255,11 @@ func (p *Process) compare() {
 			return
 		}
 		p.core.Decide(of)
+		knew := map[string]known{}
+		for _, m := range p.members {
+			knew[m.name] = known{m.reached(Pods, of.Replica.Namespace), m.reached(Services, of.Replica.Namespace)}
+		}
+		p.knew[of.Replica] = knew
 		p.core.Settle(p.clock(), of)
 		p.core.Done(of)
 		p.world.laws.compared(p)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"tributary.dev/tributary/syncer"
 )
 
 // Result is what came of a case.
@@ -114,38 +112,53 @@ func (w *world) comesToRest() bool {
 		if w.laws.writes != writes {
 			writes, at = w.laws.writes, w.now
 		}
+		busy := w.busy()
 		switch {
-		case w.now-w.lived > lively && w.now-at > paced && w.settled():
+		case w.now-w.lived > lively && w.now-at > paced && w.settled() && busy == "":
 			if differs := w.laws.convergence(); differs != "" {
 				w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
 			}
-			w.laws.rest()
 			return w.laws.broken == nil
 		case w.now-max(from, min(w.lived, from+convBound)) > convBound:
-			w.laws.breaks(Zero, "members have not changed since %s, and still something is written", w.lived)
+			w.laws.breaks(Bounded, "members have not changed since %s, the last write was at %s, and still there is no rest: %s", w.lived, at, busy)
 		}
 	}
 	return false
 }
 
-// settled reports whether time alone changes nothing any more.
-func (w *world) settled() bool {
-	from := time.Duration(0) // of restores: what is missing then is asked for after a minute
+// busy says what processes are about; "" is nothing.
+func (w *world) busy() string {
 	for _, p := range w.processes {
-		if w.now < p.frozen+lively {
-			return false
+		for lane, s := range p.core.Lanes() {
+			if s.UnderWay > 0 || p.leads() && s.Planned > 0 {
+				return fmt.Sprintf("%s has %d requests planned and %d under way in lane %d", p.name, s.Planned, s.UnderWay, lane)
+			}
 		}
-		from = max(from, p.thawed)
+		if p.core.Waiting() > 0 {
+			return fmt.Sprintf("%s has %d replicas to compare", p.name, p.core.Waiting())
+		}
 		for _, m := range p.members {
-			from = max(from, m.way.healthySince())
+			if n := len(m.state.Questions()); n > 0 || m.asking > 0 {
+				return fmt.Sprintf("%s has %d questions open to %s", p.name, n, m.name)
+			}
 		}
 	}
-	for _, c := range w.members {
-		if t := w.truths[c.name]; t.restored != 0 && w.now < max(from, t.restored)+restores {
+	return ""
+}
+
+// settled reports whether time alone changes nothing any more.
+func (w *world) settled() bool {
+	for _, l := range w.links {
+		if w.now < l.late {
 			return false
 		}
-		for _, id := range c.ids[Services] {
-			offers := w.offersNow(c, syncer.Key{Namespace: id.Namespace, Name: id.Name})
+	}
+	if slices.ContainsFunc(w.processes, func(p *Process) bool { return w.now < p.frozen+lively }) {
+		return false
+	}
+	for _, c := range w.members {
+		for _, svc := range c.all(Services, "") {
+			offers := w.offersNow(c, keyOf(svc))
 			if slices.ContainsFunc(offers, func(e offer) bool { return e.unsure }) {
 				return false
 			}

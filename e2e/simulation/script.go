@@ -79,10 +79,11 @@ func Draw(seed uint64) *Case {
 	for range 2 + d.IntN(4) {
 		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
 	}
-	if d.chance(3) {
-		add(0, "many")
-	}
 	var common, chosen []string
+	if d.chance(2) {
+		add(0, "many")
+		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
+	}
 	for i := range acts {
 		switch a := &acts[i]; {
 		case a.rate == 0:

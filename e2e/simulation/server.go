@@ -79,10 +79,6 @@ type ID struct {
 	Namespace, Name string
 }
 
-func (i ID) compare(o ID) int {
-	return cmp.Or(cmp.Compare(i.Kind, o.Kind), cmp.Compare(i.Namespace, o.Namespace), cmp.Compare(i.Name, o.Name))
-}
-
 // String names the object for people.
 func (i ID) String() string { return i.Kind.resource().Resource + " " + i.Namespace + "/" + i.Name }
 
@@ -102,7 +98,8 @@ type Server struct {
 	revision uint64
 	serial   int
 	objects  map[ID]Object
-	ids      [kindCount][]ID // sorted
+	// sorted are the objects of each kind; a list that was handed out keeps its length.
+	sorted [kindCount][]Object
 	// history holds all changes since compacted. Lists are answered in pages of pageSize at
 	// most, whatever is asked for.
 	history   []change
@@ -145,13 +142,20 @@ func (s *Server) Get(id ID) (Object, error) {
 
 // all are the objects of a kind in a namespace, or in all, sorted.
 func (s *Server) all(kind Kind, namespace string) []Object {
-	var out []Object
-	for _, id := range s.ids[kind] {
-		if namespace == "" || id.Namespace == namespace {
-			out = append(out, s.objects[id])
-		}
+	all := s.sorted[kind]
+	if namespace == "" {
+		return all
 	}
-	return out
+	from, _ := slices.BinarySearchFunc(all, ID{kind, namespace, ""}, compareTo)
+	to := from
+	for to < len(all) && all[to].GetNamespace() == namespace {
+		to++
+	}
+	return all[from:to:to]
+}
+
+func compareTo(o Object, id ID) int {
+	return cmp.Or(cmp.Compare(o.GetNamespace(), id.Namespace), cmp.Compare(o.GetName(), id.Name))
 }
 
 // commit makes a new revision.
@@ -168,11 +172,14 @@ func (s *Server) commit(before, after Object) Object {
 	} else {
 		delete(s.objects, id)
 	}
-	switch at, found := slices.BinarySearchFunc(s.ids[id.Kind], id, ID.compare); {
+	all := s.sorted[id.Kind]
+	switch at, found := slices.BinarySearchFunc(all, id, compareTo); {
 	case after != nil && !found:
-		s.ids[id.Kind] = slices.Insert(s.ids[id.Kind], at, id)
+		s.sorted[id.Kind] = slices.Insert(slices.Clip(all), at, after)
 	case after == nil && found:
-		s.ids[id.Kind] = slices.Delete(s.ids[id.Kind], at, at+1)
+		s.sorted[id.Kind] = slices.Concat(all[:at], all[at+1:])
+	case found:
+		all[at] = after
 	}
 	c := change{s.revision, before, after}
 	s.history = append(s.history, c)
@@ -308,20 +315,18 @@ func immutable(id ID, before, after Object) error {
 	return nil
 }
 
-// Preconditions are those of a deletion; empty ones are none.
-type Preconditions struct{ UID, ResourceVersion string }
-
 // Delete deletes an object, or marks it where a finalizer or its kind wants that, and returns
 // what it was or is.
-func (s *Server) Delete(id ID, p Preconditions) (Object, error) {
+func (s *Server) Delete(id ID, p *metav1.Preconditions) (Object, error) {
 	before := s.objects[id]
 	switch {
 	case before == nil:
 		return nil, apierrors.NewNotFound(id.Kind.resource(), id.Name)
-	case p.UID != "" && p.UID != string(before.GetUID()):
-		return nil, s.conflict(id, "Precondition failed: UID in precondition: "+p.UID+", UID in object meta: "+string(before.GetUID()))
-	case p.ResourceVersion != "" && p.ResourceVersion != before.GetResourceVersion():
-		return nil, s.conflict(id, "Precondition failed: ResourceVersion in precondition: "+p.ResourceVersion+", ResourceVersion in object meta: "+before.GetResourceVersion())
+	case p == nil:
+	case p.UID != nil && *p.UID != before.GetUID():
+		return nil, s.conflict(id, "Precondition failed: UID in precondition: "+string(*p.UID)+", UID in object meta: "+string(before.GetUID()))
+	case p.ResourceVersion != nil && *p.ResourceVersion != before.GetResourceVersion():
+		return nil, s.conflict(id, "Precondition failed: ResourceVersion in precondition: "+*p.ResourceVersion+", ResourceVersion in object meta: "+before.GetResourceVersion())
 	}
 	if err := s.admit("delete", id, before, nil); err != nil {
 		return nil, err
@@ -364,7 +369,10 @@ func (s *Server) compact() { s.history, s.compacted = nil, s.revision }
 
 // save makes a backup of the store, restore goes back to it. With bump the revisions go on
 // beyond those that were handed out.
-func (s *Server) save() { s.backup = &snapshot{s.revision, maps.Clone(s.objects)} }
+func (s *Server) save() {
+	s.backup = &snapshot{s.revision, maps.Clone(s.objects)}
+	s.revision += 500 // of kinds that nobody here follows
+}
 
 func (s *Server) restore(bump bool) {
 	for _, w := range slices.Clone(s.watches) {
@@ -376,13 +384,11 @@ func (s *Server) restore(bump bool) {
 		s.revision = former + 1000
 	}
 	s.history, s.compacted = nil, s.revision
-	for kind := range s.ids {
-		s.ids[kind] = nil
+	clear(s.sorted[:])
+	for id, o := range s.objects {
+		s.sorted[id.Kind] = append(s.sorted[id.Kind], o)
 	}
-	for id := range s.objects {
-		s.ids[id.Kind] = append(s.ids[id.Kind], id)
-	}
-	for _, ids := range s.ids {
-		slices.SortFunc(ids, ID.compare)
+	for _, all := range s.sorted {
+		slices.SortFunc(all, func(a, b Object) int { return compareTo(a, idOf(b)) })
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,49 +30,77 @@ var (
 	tell   = flag.Bool("coverage", false, "print which faults and pairs of faults were met")
 )
 
-// TestCases draws cases and plays them. A failure is told as the shortest script that fails;
-// saved under testdata it is a test of its own.
+// TestCases draws cases and plays them, one on each processor. A failure is told as the shortest
+// script that fails; saved under testdata it is a test of its own.
 func TestCases(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	began, steps, virtual, count, failed := time.Now(), 0, time.Duration(0), 0, 0
-	met := map[string]int{}
-	for seed := dice.Seed(t); failed < *most; seed++ {
-		if *hours > 0 && time.Since(began).Hours() > *hours || *hours == 0 && uint64(count) >= *cases {
-			break
-		}
-		c := Draw(seed)
-		r := Run(c, nil)
-		count, steps, virtual = count+1, steps+r.Steps, virtual+r.Time
-		for what, n := range r.Met {
-			met[what] += n
-		}
-		if r.Broken != nil {
-			failed++
-			t.Error(explain(seed, c, r.Broken))
-		}
+	began, from := time.Now(), dice.Seed(t)
+	sum := summary{met: map[string]int{}}
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for n := next.Add(1) - 1; sum.failures() < *most; n = next.Add(1) - 1 {
+				if *hours > 0 && time.Since(began).Hours() > *hours || *hours == 0 && n >= *cases {
+					return
+				}
+				c := Draw(from + n)
+				r := Run(c, nil)
+				if sum.add(&r); r.Broken != nil {
+					t.Error(explain(c, r.Broken))
+				}
+			}
+		})
 	}
+	workers.Wait()
 	took := time.Since(began).Seconds()
 	fmt.Printf("%d cases, %d failed; %.1f cases a second, %d steps a case, %.0f x real time\n",
-		count, failed, float64(count)/took, steps/count, virtual.Seconds()/took)
+		sum.count, sum.failed, float64(sum.count)/took, sum.steps/max(1, sum.count), sum.time.Seconds()/took)
 	if *tell {
-		for _, what := range slices.Sorted(maps.Keys(met)) {
-			fmt.Printf("%8d %s\n", met[what], what)
+		for _, what := range slices.Sorted(maps.Keys(sum.met)) {
+			fmt.Printf("%8d %s\n", sum.met[what], what)
 		}
 	}
 }
 
+// summary is what came of many cases.
+type summary struct {
+	sync.Mutex
+	count, failed, steps int
+	time                 time.Duration
+	met                  map[string]int
+}
+
+func (s *summary) add(r *Result) {
+	s.Lock()
+	defer s.Unlock()
+	s.count, s.steps, s.time = s.count+1, s.steps+r.Steps, s.time+r.Time
+	if r.Broken != nil {
+		s.failed++
+	}
+	for what, n := range r.Met {
+		s.met[what] += n
+	}
+}
+
+func (s *summary) failures() int {
+	s.Lock()
+	defer s.Unlock()
+	return s.failed
+}
+
 // explain makes a failure short, and tells it.
-func explain(seed uint64, c *Case, broken *Broken) string {
+func explain(c *Case, broken *Broken) string {
 	small := Shrink(c, broken.Law, *tries)
 	var notes strings.Builder
 	again := Run(small, &notes)
 	if *saveIn != "" {
-		name := filepath.Join(*saveIn, fmt.Sprintf("%s-%d.txt", strings.ToLower(string(broken.Law)), seed))
+		name := filepath.Join(*saveIn, fmt.Sprintf("%s-%d.txt", strings.ToLower(string(broken.Law)), c.Seed))
 		if err := os.WriteFile(name, []byte(fmt.Sprintf("# %v\n%s\n%s", again.Broken, small, notes.String())), 0o644); err != nil {
 			return err.Error()
 		}
 	}
-	return fmt.Sprintf("seed %d: %v\nin short: %v\n%s", seed, broken, again.Broken, small)
+	return fmt.Sprintf("seed %d: %v\nin short: %v\n%s", c.Seed, broken, again.Broken, small)
 }
 
 // Every transcript under testdata broke a law once.

@@ -141,6 +141,8 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	return offers
 }
 
+func keyOf(o Object) syncer.Key { return syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()} }
+
 // serviceOf is the Service that counts for a replica; nil: none does.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	mc := w.config.member(c.name)

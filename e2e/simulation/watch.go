@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,34 +27,35 @@ type Query struct {
 }
 
 // selectors are parsed once.
-var (
-	labelSelectors = map[string]labels.Selector{}
-	fieldSelectors = map[string]fields.Selector{}
-)
+var labelSelectors, fieldSelectors sync.Map
+
+// parsed is a selector as its parser reads it.
+func parsed[T any](in *sync.Map, text string, parse func(string) (T, error)) T {
+	if s, ok := in.Load(text); ok {
+		return s.(T)
+	}
+	s, err := parse(text)
+	if err != nil {
+		panic(err)
+	}
+	in.Store(text, s)
+	return s
+}
+
+func parseLabels(text string) (labels.Selector, error) { return labels.Parse(text) }
 
 // matches reports whether an object is one of those that are asked for.
 func (q *Query) matches(o Object) bool {
 	if q.Namespace != "" && q.Namespace != o.GetNamespace() {
 		return false
 	}
-	if q.Labels != "" {
-		s := labelSelectors[q.Labels]
-		if s == nil {
-			s, _ = labels.Parse(q.Labels)
-			labelSelectors[q.Labels] = s
-		}
-		if !s.Matches(labels.Set(o.GetLabels())) {
-			return false
-		}
+	if q.Labels != "" && !parsed(&labelSelectors, q.Labels, parseLabels).Matches(labels.Set(o.GetLabels())) {
+		return false
 	}
 	if q.Fields == "" {
 		return true
 	}
-	s := fieldSelectors[q.Fields]
-	if s == nil {
-		s, _ = fields.ParseSelector(q.Fields)
-		fieldSelectors[q.Fields] = s
-	}
+	s := parsed(&fieldSelectors, q.Fields, fields.ParseSelector)
 	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	if pod, ok := o.(*corev1.Pod); ok {
 		set["status.phase"] = string(pod.Status.Phase)

@@ -198,10 +198,11 @@ func (w *world) empty(svc *corev1.Service) {
 	}
 }
 
-// lately reports whether a Service stands in the ingress cluster, or did a short time ago.
-func (w *world) lately(id ID) bool {
+// lately reports whether a Service stands in the ingress cluster, or did a short time before some
+// moment.
+func (w *world) lately(id ID, when time.Duration) bool {
 	at, left := w.left[id]
-	return w.ingress.objects[id] != nil || left && w.now-at < settled
+	return w.ingress.objects[id] != nil || left && when-at < settled
 }
 
 // excludes reports whether nothing is to be written of a replica.
@@ -241,8 +242,8 @@ func (w *world) orphaned(key syncer.Key) bool {
 // inTheWay is when the ingress cluster last had in the way what stops the writes that would end
 // a difference.
 func (w *world) inTheWay(key syncer.Key, d difference) time.Duration {
-	inSlices, inEndpoints := w.stands(key)
 	for _, o := range w.obstacles {
+		inSlices, inEndpoints := w.stands(key)
 		stands := slices.ContainsFunc(append(sortedPlaces(inSlices), sortedPlaces(inEndpoints)...), func(at place) bool { return at.addr == o.address })
 		if (o.namespace == "" || o.namespace == key.Namespace) && (o.removals || stands || d.law != Hard) {
 			return w.now

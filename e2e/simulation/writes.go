@@ -4,6 +4,8 @@
 package simulation
 
 import (
+	"time"
+
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
 )
@@ -13,8 +15,14 @@ type attempt struct {
 	process *Process
 	action  plan.Action
 	id      ID
+	sent    time.Duration
 	lawful  bool // when it was sent
+	knew    map[string]known
+	bound   bool // it has a precondition
 }
+
+// known is up to which revisions a process was shown a member when it compared a replica.
+type known struct{ pods, services uint64 }
 
 // send reports whether the request may be sent now.
 func (a *attempt) send() bool {
@@ -22,7 +30,7 @@ func (a *attempt) send() bool {
 	if !p.leads() {
 		return false
 	}
-	a.lawful = p.world.mayWrite(p)
+	a.sent, a.lawful, a.knew = p.now, p.world.mayWrite(p), p.knew[a.action.Replica]
 	return true
 }
 
@@ -31,9 +39,12 @@ func (a *attempt) write(s *Server) (after any, err error) {
 	var o Object
 	before := s.objects[a.id]
 	if a.action.Verb == plan.Delete {
-		o, err = s.Delete(a.id, Preconditions{UID: a.action.UID, ResourceVersion: a.action.ResourceVersion})
+		options := write.Deletion(&a.action)
+		a.bound = options.Preconditions != nil && options.Preconditions.UID != nil && options.Preconditions.ResourceVersion != nil
+		o, err = s.Delete(a.id, options.Preconditions)
 	} else {
 		o = write.Render(&a.action, instance).(Object)
+		a.bound = a.action.Verb == plan.Create || o.GetResourceVersion() != "" && o.GetUID() != ""
 		if a.process.world.edits {
 			edit(o)
 		}

@@ -88,9 +88,7 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.Action) (*cache.Object, error) {
 	r := request(client, a)
 	if a.Verb == plan.Delete {
-		r = r.Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
-			UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion),
-		}})
+		r = r.Body(Deletion(a))
 	} else {
 		r = r.Body(Render(a, w.instance))
 	}
@@ -99,6 +97,11 @@ func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.
 		return nil, err
 	}
 	return Stands(a, answer, w.instance), nil
+}
+
+// Deletion are the options of an action that deletes: what goes is what it was compared with.
+func Deletion(a *plan.Action) *metav1.DeleteOptions {
+	return &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion)}}
 }
 
 // Stands is what stands after an action by the answer to it. A deletion that was done at once
