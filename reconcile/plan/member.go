@@ -205,9 +205,10 @@ func (m *merger) standing() map[netip.Addr]bool {
 	return addrs
 }
 
-// strays gives the addresses that stand in Endpoints alone to the first member that keeps them.
-// A pod's address stands in slices as well, so that it is no share of a member that is not
-// listed if none of them has it.
+// strays gives the addresses that stand in Endpoints alone to the first member that keeps them. One
+// of a pod is to stand in slices as well: a process that was killed has left it. Until somebody
+// is listed it stays, and after that it is no share of one that is not: it may be what another
+// took away, whose Endpoints are yet to be written.
 func (m *merger) strays() {
 	sliced := map[netip.Addr]bool{}
 	for i := range m.now.Slices {
@@ -217,13 +218,14 @@ func (m *merger) strays() {
 			}
 		}
 	}
+	starts := !slices.ContainsFunc(m.members, func(one *member) bool { return one.Listed })
 	for stray := range endpointsIn(m.now.Endpoints.Subsets) {
 		given := func(one *member) bool { return one.Listed && one.gives(&stray) }
 		if sliced[stray.Addr] || slices.ContainsFunc(m.members, given) {
 			continue
 		}
 		for _, one := range m.members {
-			if (one.Listed || len(one.slices) > 0 && stray.Target.UID == "") && one.keep(stray) {
+			if (starts || one.Listed || len(one.slices) > 0 && stray.Target.UID == "") && one.keep(stray) {
 				break
 			}
 		}

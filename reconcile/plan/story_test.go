@@ -162,6 +162,8 @@ func (s *story) edit(words []string) error {
 	case "slices gone":
 		s.now.Slices = nil
 		clear(s.ports)
+	case "slice disowned":
+		s.now.Slices[0].Owned = false
 	case "slice foreign":
 		s.now.Slices = append(s.now.Slices, Slice{Slice: syncer.Slice{Name: "web-zzz"}, Meta: Meta{UID: "theirs"}})
 	case "slice malformed":
