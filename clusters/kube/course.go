@@ -193,15 +193,13 @@ func (c *Course[T]) Opened(now time.Time) {
 // key it tells only the revision, and without a revision that something was heard.
 func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 	c.heard = arrived
-	news := v.Revision > c.revision
-	c.revision = max(c.revision, v.Revision)
+	if v.Revision <= c.revision {
+		return // a list has told it, or the stream repeats itself: its events are in the order of their revisions
+	}
+	c.revision = v.Revision
 	switch {
-	case v.Revision <= c.floor:
-		return // a list has told it
 	case v.Key == syncer.Key{}:
-		if news {
-			c.sink.At(v.Revision)
-		}
+		c.sink.At(v.Revision)
 		return
 	case v.Object == nil:
 		c.sink.Gone(v.Key, v.UID, v.Revision, arrived)
