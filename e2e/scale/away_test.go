@@ -13,8 +13,7 @@ import (
 )
 
 // The groups of bulk pods, by number: a fifth is not ready, and arrives while the
-// ingress cluster is away, a fifth leaves, a tenth leaves and comes back. So few of
-// those that are ready leave at once that no guard has a say in it.
+// ingress cluster is away, a fifth leaves, a tenth leaves and comes back.
 func unready(i int) bool { return i%10 < 2 }
 func removed(i int) bool { return i%10 >= 8 }
 func shaken(i int) bool  { return i%10 == 7 }

@@ -4,6 +4,7 @@
 package scale
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (w *world) rewrite(s *latency.Session, idle flips) {
 		_, labelled := e.Labels[tier]
 		return event == watch.Modified && !labelled
 	})
-	w.setup.replicas = map[string]any{"labels": map[string]any{"drop": []string{tier}}}
+	w.setup.replicas = map[string]any{"copyLabels": []string{}}
 	w.must(w.write(w.setup))
 	busy := w.flip(s, enoughFlips(), done)
 	w.wait(done, "every bulk replica is rewritten")
@@ -37,11 +38,11 @@ func (w *world) rewrite(s *latency.Session, idle flips) {
 	w.once(bulkWrites(w.writes()[before:]), 3**services)
 }
 
-// resync makes tributary look at every replica again and again, by a setting that
+// compareAll makes tributary look at every replica again and again, by a setting that
 // concerns them all and changes none. Nothing is written, and removals notice nothing.
-func (w *world) resync(s *latency.Session, idle flips) {
+func (w *world) compareAll(s *latency.Session, idle flips) {
 	w.Helper()
-	before, added := len(w.writes()), w.metric("tributary_workqueue_adds_total", `lane="bulk"`)
+	before, added := len(w.writes()), w.metric("tributary_workqueue_adds_total", "")
 	done := make(chan struct{})
 	rounds := 2
 	if full() {
@@ -52,7 +53,7 @@ func (w *world) resync(s *latency.Session, idle flips) {
 	go func() {
 		defer close(done)
 		for i := range rounds {
-			next.replicas["maxEndpointsPerSlice"] = 99 + i%2
+			next.replicas["copyAnnotations"] = []string{fmt.Sprintf("example-%d.com/*", i%2)}
 			if failed = w.reload(next); failed != nil {
 				return
 			}
@@ -62,7 +63,7 @@ func (w *world) resync(s *latency.Session, idle flips) {
 	w.wait(done, "the configuration was read again and again")
 	w.must(failed)
 	w.setup = next
-	looks := w.metric("tributary_workqueue_adds_total", `lane="bulk"`) - added
+	looks := w.metric("tributary_workqueue_adds_total", "") - added
 	if looks < float64(rounds**services) {
 		w.Errorf("%.0f looks at replicas, want %d", looks, rounds**services)
 	}

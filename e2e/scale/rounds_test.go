@@ -40,9 +40,8 @@ func (f footprint) beyond(before footprint) error {
 	return nil
 }
 
-// rounds adds and removes members in the configuration. Nothing is left of them, and
-// nothing is written: not for the other members, and, once their share has been
-// made (it stays when they go), not for them.
+// rounds adds and removes members in the configuration. Nothing is left of them in memory, and
+// nothing is written but that their endpoints, which stay, are in reserve while they are gone.
 func (w *world) rounds() {
 	w.Helper()
 	ctx := w.Context()
@@ -74,8 +73,15 @@ func (w *world) rounds() {
 	})
 	w.figure("%d members added and removed in %.1f s: goroutines %.0f, before %.0f; files and connections %.0f, before %.0f; heap %.1f MB, before %.1f MB",
 		enoughEdits*guests, took.Seconds(), after.goroutines, before.goroutines, after.files, before.files, after.heap/1e6, before.heap/1e6)
-	if after := w.writes(); len(after) > written {
-		w.Errorf("%d writes for members that came and went, the first: %+v", len(after)-written, after[written])
+	news := w.writes()[written:]
+	for _, one := range news {
+		if one.Resource != "endpointslices" || !strings.HasPrefix(one.Name, "guest-") {
+			w.Errorf("a write for members that came and went: %+v", one)
+			break
+		}
+	}
+	if most := 2 * enoughEdits * guests; len(news) > most {
+		w.Errorf("%d writes for members that came and went, want %d at most", len(news), most)
 	}
 	w.alive()
 }

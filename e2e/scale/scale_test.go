@@ -52,7 +52,7 @@ func TestManyServices(t *testing.T) {
 		})
 	}
 	step("rewrite", func() { w.rewrite(s, idle) })
-	step("resync", func() { w.resync(s, idle) })
+	step("compare", func() { w.compareAll(s, idle) })
 	s.Close()
 	step("large", w.large)
 	step("zero", w.zero)

@@ -108,7 +108,7 @@ func (w *world) zero() {
 // anew.
 func (w *world) listsAgain(do func()) {
 	w.Helper()
-	const name, labels = "tributary_lists_total", `member_cluster="` + bulk + `"`
+	const name, labels = "tributary_client_requests_total", `member_cluster="` + bulk + `",role="member",verb="list"`
 	before := w.metric(name, labels)
 	do()
 	w.eventually(2*time.Minute, "the member is listed again", func(context.Context) (bool, error) { return w.metric(name, labels) > before, nil })
