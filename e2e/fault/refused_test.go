@@ -257,8 +257,8 @@ func TestQuotaOfSlices(t *testing.T) {
 	w.judge()
 }
 
-// TestOccupiedSliceName plants a slice that has the name which ours would have: ours gets
-// another one.
+// TestOccupiedSliceName plants a slice of the Service that has the name which ours would have:
+// ours gets another one.
 func TestOccupiedSliceName(t *testing.T) {
 	w := newWorld(t, "occupied")
 	ctx := t.Context()
@@ -273,8 +273,10 @@ func TestOccupiedSliceName(t *testing.T) {
 	}
 	w.must(w.a.Client.CoreV1().Services(w.ns).Delete(ctx, "web", metav1.DeleteOptions{}))
 	w.converges(10 * time.Second)
-	planted := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: list.Items[0].Name}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{}}
+	planted := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: w.ns, Name: list.Items[0].Name, Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+	}
 	planted, err = w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Create(ctx, planted, metav1.CreateOptions{})
 	w.must(err)
 	w.must(w.a.Create(ctx, fleet.NewService(w.ns, "web")))

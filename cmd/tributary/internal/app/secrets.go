@@ -24,7 +24,7 @@ import (
 const (
 	// secretsEvery is the time between two looks at the Secrets that are members: there are
 	// few, and what is listed anew each time needs no stream. secretsTimeout bounds one look.
-	secretsEvery, secretsTimeout = 2 * time.Second, 15 * time.Second
+	secretsEvery, secretsTimeout = time.Second, 15 * time.Second
 )
 
 // ReadSecrets lists the Secrets that are members of a configuration.
