@@ -17,12 +17,12 @@ const (
 var (
 	changeLatency = family(Histogram, groupChanges, "change_latency_seconds", "member_cluster lane stage",
 		"Time that live changes took, by stage. Only written changes that a watch event caused count; first fills, relists and repairs do not.",
-		"`stage`: `queue`, from the event read to the comparison. `compute`, from there to the difference being known. `write`, from there to the last write acknowledged. `total`, from the event read to the last write acknowledged. `lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.")
+		"`stage`: `queue`, from the event read to the comparison; `compute`, from there to the difference being known; `write`, from there to the last write acknowledged; `total`, all of it. `lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.")
 	syncLag = family(Gauge, groupChanges, "sync_lag_seconds", "member_cluster",
 		"Age of the oldest change of the member that is not yet written, or whose question to the member is not yet answered.",
 		"0 if none is waiting.")
 	sourceDelay = family(Histogram, groupChanges, "source_delay_seconds", "member_cluster",
-		"How late an event was when it was read. It counts from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
+		"How late an event was when it was read, counted from the time that the member tells for the change of a pod's readiness, or for its deletion.",
 		"Members tell whole seconds, by their own clocks. A clock that is ahead shows as 0, and more than an hour as an hour.")
 	nativeLag = family(Histogram, groupChanges, "native_lag_seconds", "member_cluster",
 		"How far the member's own controller manager runs behind what Tributary computed, per change.",
@@ -35,12 +35,12 @@ var (
 // Families about the member clusters.
 var (
 	clusterUp = family(Gauge, groupClusters, "cluster_up", "member_cluster",
-		"Whether the member cluster answers (1) or not (0). Its endpoints stay as last known while it does not.")
+		"Whether the member cluster answers (1) or not (0).")
 	clusterSynced = family(Gauge, groupClusters, "cluster_synced", "member_cluster",
 		"Whether the member cluster has been listed completely since the process started (1) or not (0).")
 	clusterCondition = family(Gauge, groupClusters, "cluster_condition", "member_cluster reason",
 		"What is wrong with the member cluster, or what is doubted of it, by reason; always 1.",
-		"`reason`: a word that `tributary status` shows and explains. Absent where nothing is wrong. `Drained` and `Stale` mean that its endpoints are reserves.")
+		"`reason`: `Unreachable`, `Refused`, `OtherCluster`, `Kubeconfig`, `Missing`; `Drained` and `Stale` mean that its endpoints are reserves. Absent where nothing is wrong.")
 	clusterLastContact = family(Gauge, groupClusters, "cluster_last_contact_seconds", "member_cluster",
 		"Time since the member cluster was last heard of: an event, a bookmark or an answer.",
 		"Absent until the first contact.")
@@ -51,11 +51,11 @@ var (
 		"Services of the member cluster that are replicated.")
 	endpoints = family(Gauge, groupClusters, "endpoints", "member_cluster state",
 		"Endpoints that the member cluster contributes, by grade. A pod behind two Services counts twice.",
-		"`state`: `ready`; `reserve`, ready but for a doubt, which serves where nobody else does; `not_ready`; `terminating`.")
+		"`state`: `ready`; `reserve`, which serves where nobody else does; `not_ready`; `terminating`.")
 	missing = family(Gauge, groupClusters, "missing", "member_cluster",
-		"Objects of the member cluster that a complete list lacks, and about which its API server was asked and has not answered yet. They stay as they were until then.")
+		"Objects of the member cluster that a complete list lacks, and about which its API server has not answered yet.")
 	rejectedAddresses = family(Gauge, groupClusters, "rejected_addresses", "member_cluster reason",
-		"Addresses that are left out of replicas, by reason; the status page names them. One behind two Services counts twice. The other addresses of the Service pass.",
+		"Addresses that are left out of replicas, by reason; `tributary status` names them. One behind two Services counts twice.",
 		"`reason`: `not_allowed` by `allowedCIDRs`, or why the API would refuse it: `malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, `node_name`, `fqdn`. Absent where there is none.")
 	clientRequests = family(Counter, groupClusters, "client_requests_total", "role member_cluster method code",
 		"Requests that API servers answered, by status code.",
@@ -71,13 +71,13 @@ var (
 	replicas = family(Gauge, groupIngress, "replicas", "",
 		"Services in the ingress cluster that Tributary owns.")
 	orphanReplicas = family(Gauge, groupIngress, "orphan_replicas", "",
-		"Replicas in which endpoints of a cluster stand that is not configured: they are reserves, and nobody knows whether they live.")
+		"Replicas that have endpoints of a cluster that is not configured.")
 	writes = family(Counter, groupIngress, "writes_total", "kind verb result",
 		"Writes sent to the ingress cluster. When nothing changes, nothing is written.",
 		"`kind`: `Namespace`, `Service`, `Endpoints`, `EndpointSlice`. `verb`: `create`, `update`, `delete`. `result`: `ok`, `conflict` (resolved by looking again), `not_found`, `exists`, `throttled`, `forbidden`, `invalid`, `timeout`, `error`.")
 	conflicts = family(Gauge, groupIngress, "conflicts", "reason",
-		"Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
-		"`reason`: a word that `tributary status` shows and explains. Absent where there is none.")
+		"Conflicts between members, or with objects that are not ours, by reason; `tributary status` names each.",
+		"`reason`: see operations.md, Conflicts. Absent where there is none.")
 )
 
 // Families about the queue of comparisons, and about the requests that wait for a place.
@@ -86,7 +86,7 @@ var (
 	queueDepth = family(Gauge, groupQueue, "workqueue_depth", "name",
 		"Replicas that wait for a comparison.")
 	queueAdds = family(Counter, groupQueue, "workqueue_adds_total", "name",
-		"Replicas that were added to the queue; news of one that already waits is merged.")
+		"Replicas that were added to the queue; one that already waits is not added.")
 	queueDuration = family(Histogram, groupQueue, "workqueue_queue_duration_seconds", "name",
 		"Time that a replica waited for its comparison.")
 	queueWork = family(Histogram, groupQueue, "workqueue_work_duration_seconds", "name",
@@ -103,11 +103,11 @@ var (
 // Families about receivers outside of Kubernetes.
 var (
 	sinkLag = family(Gauge, groupSinks, "sink_lag_seconds", "sink",
-		"For how long the oldest change that the receiver has not acknowledged was to be told. Its window is no lag.",
+		"Age of the oldest change that the receiver has not acknowledged, from the end of its window.",
 		"0 if none is waiting. Only of the process that leads.")
 	sinkRequests = family(Counter, groupSinks, "sink_requests_total", "sink result",
 		"Requests to the receiver, by what became of them.",
-		"`result`: `ok`, `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`, `credentials` (a file of `auth` is of no use, nothing was sent), `stopped` (this process leads no longer).")
+		"`result`: `ok`, `refused` (400, 409, 413, 422), `throttled` (429), `server_error` (any other status), `timeout`, `unreachable`, `credentials` (a file of `auth` is of no use, nothing was sent), `stopped` (this process leads no longer).")
 )
 
 // Families about the process.
@@ -115,8 +115,8 @@ var (
 	ready = family(Gauge, groupProcess, "ready", "",
 		"Whether /readyz says yes (1) or no (0).")
 	leader = family(Gauge, groupProcess, "leader", "",
-		"Whether this process writes to the ingress cluster (1) or stands by (0).",
-		"The sum over the processes of an installation is 1, and 0 for as long as nobody leads.")
+		"Whether this process writes to the ingress cluster (1) or is on standby (0).",
+		"The sum over the processes of an installation is 1, and 0 while nobody leads.")
 	configReloads = family(Counter, groupProcess, "config_reloads_total", "result",
 		"Times that an edited configuration was read.",
 		"`result`: `ok`, or `refused` (invalid; the running one stays).")

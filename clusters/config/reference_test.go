@@ -159,7 +159,7 @@ func theFile(t *testing.T) *structure {
 }
 
 func TestReferenceIsUpToDate(t *testing.T) {
-	_, wrong := Parse("tributary.yaml", []byte("clusters:\n- name: IDC_A\n  kubeconfig: a\n- name: b\n  kubeconfg: b\n"))
+	_, wrong := Parse("tributary.yaml", []byte("clusters:\n- name: idc-a\n  kubeconfg: idc-a.kubeconfig\n"))
 	page := template.Must(template.New("page").Parse(read(t, "testdata/reference.md.tmpl")))
 	var out bytes.Buffer
 	err := page.Execute(&out, map[string]any{

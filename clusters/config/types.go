@@ -38,10 +38,9 @@ type Config struct {
 	// of which cluster each member is, and the Secrets of `clustersFrom`. No replica is
 	// ever written there. Keep tenants out of it.
 	Namespace string `json:"namespace"`
-	// Ingress says how the ingress cluster is reached: the one that is written to.
+	// Ingress says how the ingress cluster is reached.
 	Ingress Ingress `json:"ingress"`
-	// Clusters are the members: the clusters whose endpoints are carried over. It may be
-	// empty, so that the last member can be taken away while Tributary runs.
+	// Clusters are the members. It may be empty.
 	Clusters []Cluster `json:"clusters"`
 	// ClusterDefaults are what all members share, those from Secrets too: the fields of
 	// `clusters[]` but `name` and `kubeconfig`. What a member says itself overrides
@@ -51,27 +50,25 @@ type Config struct {
 	ClustersFrom ClustersFrom `json:"clustersFrom"`
 	// Replicas says what is written in the ingress cluster.
 	Replicas Replicas `json:"replicas"`
-	// Rules say which pods count as endpoints where that is not as Kubernetes has it.
-	// Of those that are for a Service, the first that matches a pod decides. At most
-	// 64. See docs/rules.md.
+	// Rules say which pods count as endpoints where that is not as Kubernetes has it. Of
+	// those that are for a Service, the first that matches a pod counts.
 	Rules []rules.Rule `json:"rules"`
-	// Sinks are told, outside of Kubernetes, what replicas are. See docs/sinks.md.
+	// Sinks are told, outside of Kubernetes, what replicas are: see docs/sinks.md.
 	Sinks []Sink `json:"sinks"`
-	// LeaderElection lets several processes of one installation run: one writes, the
-	// others follow everything and write nothing.
+	// LeaderElection lets several processes of one installation run.
 	LeaderElection LeaderElection `json:"leaderElection"`
 
 	// shared is ClusterDefaults as it was written, for members from Secrets.
 	shared json.RawMessage
 }
 
-// Ingress says how the ingress cluster is reached, and where in it replicas may be.
+// Ingress says how the cluster is reached that is written to, and where in it replicas may be.
 type Ingress struct {
 	// Kubeconfig is the path of a kubeconfig file, relative to the configuration file.
 	// Left out: Tributary runs in the ingress cluster as a pod and uses its service
 	// account.
 	Kubeconfig string `json:"kubeconfig"`
-	// Context is the context of the kubeconfig. Empty means its `current-context`.
+	// Context is that of the kubeconfig. Empty means its `current-context`.
 	Context string `json:"context"`
 	// Identity is the UID of the ingress cluster's namespace `kube-system`. No other
 	// cluster is written to. Empty: the cluster that a start finds is believed.
@@ -89,15 +86,13 @@ type Cluster struct {
 	// member.
 	Name string `json:"name"`
 	// Kubeconfig is the path of a kubeconfig file, relative to the configuration file.
-	// It is watched: a new token, certificate, CA or server takes effect without a
-	// restart.
 	Kubeconfig string `json:"kubeconfig"`
 	ClusterSettings
 }
 
 // ClusterSettings are what members may share.
 type ClusterSettings struct {
-	// Context is the context of the kubeconfig. Empty means its `current-context`.
+	// Context is that of the kubeconfig. Empty means its `current-context`.
 	Context string `json:"context"`
 	// Namespaces chooses the namespaces whose Services are replicated.
 	Namespaces Namespaces `json:"namespaces"`
@@ -108,22 +103,20 @@ type ClusterSettings struct {
 	// pod ranges. An address outside of them is left out and counted. Empty: any
 	// address that the API accepts.
 	AllowedCIDRs []string `json:"allowedCIDRs"`
-	// Drain takes this member's endpoints off wherever another member can serve. What
-	// only it can serve, it goes on serving.
+	// Drain makes this member's endpoints reserves: they serve only what no other member
+	// can.
 	Drain bool `json:"drain"`
 	// HoldSilentNodes is how long a pod stays ready that turned not ready only because
-	// its node stopped reporting, such as `40s`. After it the pod serves where nobody
-	// else does.
+	// its node stopped reporting, such as `40s`. After that it is a reserve.
 	HoldSilentNodes Duration `json:"holdSilentNodes"`
-	// StableFor is how long a pod that was ready, turned not ready and returned is not
-	// used where others serve, such as `5s`.
+	// StableFor is how long a pod that was ready, turned not ready and returned is a
+	// reserve, such as `5s`.
 	StableFor Duration `json:"stableFor"`
 	// StaleAfter is how long the member may be out of sight, such as `30m`, before its
-	// endpoints serve only where nobody else does. `0s` is never.
+	// endpoints are reserves. `0s` is never.
 	StaleAfter Duration `json:"staleAfter"`
 	// ObserveNative watches the member's own Endpoints, too, and measures how far its
-	// controller manager runs behind. Nothing that is replicated depends on it. It needs
-	// the right to list and watch Endpoints.
+	// controller manager is behind.
 	ObserveNative bool `json:"observeNative"`
 }
 
@@ -146,8 +139,7 @@ type ClustersFrom struct {
 }
 
 // SecretSource says which Secrets of Tributary's own namespace are members. The key
-// `kubeconfig` of one holds what a kubeconfig file would, with inline certificates and
-// tokens alone. The annotation `tributary.dev/settings` may hold other fields of
+// `kubeconfig` holds the kubeconfig. The annotation `tributary.dev/settings` may hold other fields of
 // `clusters[]`, as YAML. A cluster of the file with the same name counts instead.
 // Whoever may write these Secrets decides what the ingress cluster routes to.
 type SecretSource struct {
@@ -167,8 +159,8 @@ type Replicas struct {
 	// whose namespaces match counts.
 	Failover []Failover `json:"failover"`
 	// Orphans is what becomes of the endpoints of a cluster that is no longer configured.
-	// `keep`: they serve where nobody else does. `delete`: they go, once every member
-	// has been listed.
+	// `keep`: they are reserves. `delete`: they are removed once every member has been
+	// listed.
 	Orphans string `json:"orphans"`
 	// CopyLabels are the labels of a Service that its replica gets: keys or globs, in
 	// which `*` stands for any text, a slash included. Labels by which Argo CD, Flux, Helm
@@ -195,20 +187,18 @@ type Failover struct {
 	Order []string `json:"order"`
 }
 
-// Sink is a receiver outside of Kubernetes, such as a load balancer's API, that is told
-// what replicas are, as JSON by POST.
+// Sink is a receiver outside of Kubernetes, such as a load balancer's API.
 type Sink struct {
 	// Name identifies the sink in metrics and logs. A DNS label, unique.
 	Name string `json:"name"`
-	// URL is where requests are posted to: `https://` or `http://`. Credentials belong
-	// into `auth`.
+	// URL is where requests are posted to: `https://` or `http://`, without credentials.
 	URL string `json:"url"`
 	// Auth says how requests prove who sends them.
 	Auth SinkAuth `json:"auth"`
 	// Namespaces are names or globs of namespaces: the replicas in them are told.
 	Namespaces []string `json:"namespaces"`
-	// ServiceSelector is a label selector that replicas must match, by the labels of the
-	// replica's Service. Empty selects every replica.
+	// ServiceSelector is a label selector that the labels of the replica's Service must
+	// match. Empty selects every replica.
 	ServiceSelector string `json:"serviceSelector"`
 	// Window is for how long changes of a Service are gathered, from the first of them.
 	Window Duration `json:"window"`
@@ -245,8 +235,8 @@ type LeaderElection struct {
 	// Enabled is whether a process asks for the Lease before it writes. Where it is
 	// false, run one process alone.
 	Enabled bool `json:"enabled"`
-	// LeaseDuration is after how long a standby takes over from a leader that ended
-	// without a word: whole seconds, 2s to 1h.
+	// LeaseDuration is after how long a standby takes over from a leader that has
+	// crashed: whole seconds, 2s to 1h.
 	LeaseDuration Duration `json:"leaseDuration"`
 }
 

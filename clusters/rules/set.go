@@ -22,7 +22,7 @@ import (
 // Most is how many rules a configuration may have: each has a bit of Pod.Matches.
 const Most = 64
 
-// Rule decides about the pods that it matches.
+// Rule decides about the pods that it matches. See docs/rules.md.
 type Rule struct {
 	// Name names the rule in explanations: a DNS label, unique.
 	Name string `json:"name"`
@@ -32,13 +32,11 @@ type Rule struct {
 	Namespaces []string `json:"namespaces"`
 	// ServiceSelector is a label selector of the members' Services. Empty selects all.
 	ServiceSelector string `json:"serviceSelector"`
-	// When is a condition in CEL, the expression language of Kubernetes. It reads `pod`,
-	// as in the API, and `cluster`, the member's name. A pod on which it fails, for a key
-	// that is missing, does not match.
+	// When is a condition in CEL about `pod`, as in the API, and `cluster`, the member's
+	// name.
 	When string `json:"when"`
-	// Then is what a pod that matches counts as. `Ready`: it is ready, whatever its probes
-	// say, unless it is being deleted or has finished. `NotReady`: it serves where nobody
-	// else does. `Absent`: it is no endpoint. `Upstream`: it is what Kubernetes has it for.
+	// Then is what a pod that matches counts as: `Ready`, `NotReady` (a reserve), `Absent`
+	// or `Upstream`.
 	Then string `json:"then"`
 }
 

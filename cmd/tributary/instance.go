@@ -43,10 +43,10 @@ type instanceFlags struct{ server, kubeconfig, context, namespace, instance stri
 func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
 	f := &instanceFlags{}
 	flags := cmd.Flags()
-	flags.StringVar(&f.server, "server", "", "`address` of the running instance: the \"listen\" of its configuration (default "+defaultServer+")")
-	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
+	flags.StringVar(&f.server, "server", "", "`address` of the running instance, its \"listen\" (default "+defaultServer+")")
+	flags.StringVar(&f.context, "context", "", "`context` of the ingress cluster: ask the pod that leads there")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
-	flags.StringVar(&f.instance, "instance", "", "the installation whose pod that is: the \"instance\" of its configuration (default "+defaultInstance+")")
+	flags.StringVar(&f.instance, "instance", "", "`instance` in the configuration of that pod (default "+defaultInstance+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` with that context (default: as kubectl)")
 	for _, flag := range []string{"context", "namespace", "instance", "kubeconfig"} {
 		cmd.MarkFlagsMutuallyExclusive("server", flag)

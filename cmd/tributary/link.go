@@ -34,7 +34,7 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Account, "account", "tributary-member", "name of the account; one for each ingress cluster that the member feeds")
 	flags.StringSliceVar(&f.Namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone (default: all)")
 	flags.StringVarP(&f.File, "file", "f", "", "`file` in which the kubeconfig is stored (default: NAME.kubeconfig)")
-	flags.StringVar(&f.ingressContext, "ingress-context", "", "`context` of the ingress cluster: the kubeconfig is stored there, in a Secret called NAME, instead of a file")
+	flags.StringVar(&f.ingressContext, "ingress-context", "", "`context` of the ingress cluster: the kubeconfig is stored there, in Secret NAME, instead of a file")
 	flags.StringVar(&f.IngressNamespace, "ingress-namespace", "tributary-system", "namespace of that Secret")
 	cmd.MarkFlagsMutuallyExclusive("file", "ingress-context")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
