@@ -121,9 +121,9 @@ type ClusterSettings struct {
 }
 
 // Namespaces chooses namespaces by name: those that match an entry of `include` and
-// none of `exclude`. An entry is a name or a glob: `*` stands for any text, `?` for
-// one character, `[a-c]` for one of several. Where `include` has plain names alone,
-// nothing is asked of any other namespace: a Role in each is enough.
+// none of `exclude`. An entry is a name or a glob: `*` matches any text, `?` one
+// character, `[a-c]` one of several. Where `include` has plain names alone, nothing is
+// asked of any other namespace: a Role in each is enough.
 type Namespaces struct {
 	// Include lists the namespaces to take. It may not be empty.
 	Include []string `json:"include"`
@@ -163,8 +163,7 @@ type Replicas struct {
 	// listed.
 	Orphans string `json:"orphans"`
 	// CopyLabels are the labels of a Service that its replica gets: keys or globs, in
-	// which `*` stands for any text, a slash included. Labels by which Argo CD, Flux, Helm
-	// or kustomize know what is theirs are never copied.
+	// which `*` matches any text, a slash included. Those of trackers are never copied.
 	CopyLabels []string `json:"copyLabels"`
 	// CopyAnnotations are the annotations that are copied, likewise.
 	CopyAnnotations []string `json:"copyAnnotations"`

@@ -46,7 +46,7 @@ func newLinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "link NAME --context CONTEXT", Short: "Make a cluster a member: account, least rights, kubeconfig", Args: cobra.ExactArgs(1),
 		Long: "Make a cluster a member: an account that may read, with a token of 30 days that Tributary renews, and the kubeconfig of it,\n" +
-			"in a file or in a Secret of the ingress cluster. A second call gives another token, and changes only what differs.\n" +
+			"in a file or in a Secret of the ingress cluster. A second call makes another token, and changes only what differs.\n" +
 			"A file, Secret, account or role that link did not make for this member is left alone.",
 		Example: "  tributary link idc-a --context idc-a --ingress-context ingress\n  tributary link idc-b --context idc-b --namespaces shop,pay --file idc-b.kubeconfig\n" +
 			"  tributary link idc-c --context idc-c --dry-run -o yaml | kubectl --context idc-c apply -f -",
