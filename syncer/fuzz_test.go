@@ -179,7 +179,7 @@ func checkContribution(t *testing.T, c Contribution, pods int) {
 func checkPorts(t *testing.T, ports []Port) {
 	t.Helper()
 	for _, p := range ports {
-		if !p.valid() {
+		if !p.Valid() {
 			t.Errorf("the API refuses port %+v", p)
 		}
 	}

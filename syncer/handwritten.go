@@ -154,7 +154,7 @@ func (h *handWritten) reject(a Address, reason RejectReason) {
 
 // ports returns the acceptable ones; the list itself when all are.
 func (h *handWritten) ports(list []Port, named bool) []Port {
-	bad := func(p Port) bool { return !p.valid() || named && p.Name == "" }
+	bad := func(p Port) bool { return !p.Valid() || named && p.Name == "" }
 	if !slices.ContainsFunc(list, bad) {
 		return list
 	}

@@ -42,12 +42,12 @@ func listOf(ports []Port) portListOf {
 	return portListOf{&ports[0], len(ports)}
 }
 
-// valid reports whether an API server would accept the port in Endpoints.
-func (p Port) valid() bool {
+// Valid reports whether an API server would accept the port in Endpoints.
+func (p Port) Valid() bool {
 	return p.Number >= 1 && p.Number <= 65535 && p.describable()
 }
 
-// describable is valid without the number, which a named target lacks.
+// describable is Valid without the number, which a named target lacks.
 func (p Port) describable() bool {
 	return (p.Name == "" || IsLabel(p.Name)) &&
 		(p.Protocol == TCP || p.Protocol == UDP || p.Protocol == SCTP) &&
@@ -89,7 +89,7 @@ func newPortResolver(svc *Service) *portResolver {
 		spec := specOf(&svc.Ports[i])
 		unnamed := spec.Name == "" && len(svc.Ports) > 1
 		taken := slices.ContainsFunc(r.specs, func(s portSpec) bool { return s.Name == spec.Name })
-		if unnamed || taken || !spec.describable() || spec.target == "" && !spec.valid() {
+		if unnamed || taken || !spec.describable() || spec.target == "" && !spec.Valid() {
 			r.reject(object, spec.Port)
 			continue
 		}
@@ -138,7 +138,7 @@ func (r *portResolver) lookUp(pod *Pod) []Port {
 		}
 		switch {
 		case port.Number == 0:
-		case port.valid():
+		case port.Valid():
 			ports = append(ports, port)
 		default:
 			r.reject(TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID}, port)

@@ -19,10 +19,10 @@ type member struct {
 	orphan bool
 	// service is the source; nil where there is none, or nobody knows it.
 	service *syncer.Service
-	// ports are the acceptable ones of the source, and portChanges what becomes of some of
-	// their names.
+	// ports are the acceptable ones of the source, and portChanges what those become, by their
+	// names, that have another name in the replica, or are lost: nil.
 	ports       []syncer.ServicePort
-	portChanges map[string]portChange
+	portChanges map[string]*unitedPort
 	// slices are those of ours that stand of it, without those that are being deleted.
 	slices, deleting []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is

@@ -19,12 +19,6 @@ type unitedPort struct {
 	targets []syncer.TargetPort
 }
 
-// portChange is what becomes of one port name of a source: another name, or none.
-type portChange struct {
-	name string
-	kept bool
-}
-
 // union is the merge of the port lists of all sources, oldest first.
 type union struct {
 	left      bool // the first is the replica's Service as it stands
@@ -55,7 +49,7 @@ func unite(standing []syncer.ServicePort, sources []*member) *union {
 		all = append([]*member{replica}, sources...)
 	}
 	for _, s := range all {
-		s.ports = acceptable(s.service.Ports)
+		s.ports, s.portChanges = acceptable(s.service.Ports), map[string]*unitedPort{}
 		for _, p := range s.ports {
 			if u.number(p) == nil && u.admits(p) {
 				u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: s})
@@ -99,7 +93,7 @@ func (u *union) assign(s *member, p syncer.ServicePort) {
 	switch {
 	case o != nil:
 		if o.targets = append(o.targets, p.Target); o.Name != p.Name {
-			s.change(p.Name, portChange{o.Name, true})
+			s.portChanges[p.Name] = o
 		}
 		return
 	case u.left && s.has(p.Name):
@@ -108,7 +102,7 @@ func (u *union) assign(s *member, p syncer.ServicePort) {
 	if o = u.find(func(o *unitedPort) bool { return o.Name == p.Name }); o == nil {
 		o = first
 	}
-	s.change(p.Name, portChange{})
+	s.portChanges[p.Name] = nil
 	u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
 		portText(p), s.Member, portText(o.ServicePort), o.owner.Member))
 }
@@ -135,55 +129,32 @@ func (m *member) has(port string) bool {
 	})
 }
 
-func (m *member) change(name string, change portChange) {
-	if m.portChanges == nil {
-		m.portChanges = map[string]portChange{}
-	}
-	m.portChanges[name] = change
-}
-
 // fit renames and drops ports of the endpoints as the union decided. An endpoint that has no
 // port left is absent; so is one without ports where the replica has some, because
 // consumers would send traffic to any port of it.
 func (m *member) fit(ported bool) {
-	fits := func(ports []syncer.Port) bool {
-		return (len(ports) > 0 || !ported) && (m.portChanges == nil || !slices.ContainsFunc(ports, m.portChanged))
-	}
-	if !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return !fits(e.Ports) }) {
+	portless := func(e syncer.Endpoint) bool { return len(e.Ports) == 0 }
+	if len(m.portChanges) == 0 && !(ported && slices.ContainsFunc(m.endpoints, portless)) {
 		return
 	}
-	renamed := map[*syncer.Port][]syncer.Port{} // endpoints share few lists of ports, and keep sharing them
 	kept := make([]syncer.Endpoint, 0, len(m.endpoints))
 	for _, e := range m.endpoints {
-		if !fits(e.Ports) {
-			if len(e.Ports) == 0 {
-				continue
-			}
-			ports, known := renamed[&e.Ports[0]]
-			if !known {
-				ports = m.renamed(e.Ports)
-				renamed[&e.Ports[0]] = ports
-			}
-			if e.Ports = ports; len(ports) == 0 {
-				continue
-			}
+		if e.Ports = m.renamed(e.Ports); len(e.Ports) > 0 || !ported {
+			kept = append(kept, e)
 		}
-		kept = append(kept, e)
 	}
 	m.endpoints = kept
 }
-
-func (m *member) portChanged(p syncer.Port) bool { _, changed := m.portChanges[p.Name]; return changed }
 
 // renamed applies the changes to a list of ports; names stay unique.
 func (m *member) renamed(ports []syncer.Port) []syncer.Port {
 	var out []syncer.Port
 	for _, p := range ports {
-		if change, changed := m.portChanges[p.Name]; changed {
-			if !change.kept {
+		if as, changed := m.portChanges[p.Name]; changed {
+			if as == nil {
 				continue
 			}
-			p.Name = change.name
+			p.Name = as.Name
 		}
 		if !slices.ContainsFunc(out, func(o syncer.Port) bool { return o.Name == p.Name }) {
 			out = append(out, p)
@@ -202,7 +173,7 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 			return k.Name == p.Name || k.Protocol == p.Protocol && k.Port == p.Port
 		})
 		unnamed := p.Name == "" && len(ports) > 1
-		if taken || unnamed || p.Name != "" && !syncer.IsLabel(p.Name) || !validProtocol(p.Protocol) || !validNumber(p.Port) {
+		if port := (syncer.Port{Name: p.Name, Protocol: p.Protocol, Number: p.Port}); taken || unnamed || !port.Valid() {
 			continue
 		}
 		if p.AppProtocol != nil && !syncer.IsQualifiedName(*p.AppProtocol) {
@@ -212,8 +183,6 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 	}
 	return kept
 }
-
-func validNumber(n int32) bool { return n >= 1 && n <= 65535 }
 
 // portText renders a port for people.
 func portText(p syncer.ServicePort) string {
@@ -234,7 +203,7 @@ const opaqueTarget = "by-endpoint"
 // fallback off.
 func (u *unitedPort) target(sources []*member) syncer.TargetPort {
 	agreed := u.targets[0]
-	numeric := agreed.Name == "" && validNumber(agreed.Number)
+	numeric := agreed.Name == "" && agreed.Number >= 1 && agreed.Number <= 65535
 	agree := !slices.ContainsFunc(u.targets, func(t syncer.TargetPort) bool { return t != agreed })
 	byHand := slices.ContainsFunc(sources, func(s *member) bool { return s.service.Selector == nil })
 	switch {
@@ -245,5 +214,3 @@ func (u *unitedPort) target(sources []*member) syncer.TargetPort {
 	}
 	return syncer.TargetPort{Name: opaqueTarget}
 }
-
-func validProtocol(s string) bool { return s == syncer.TCP || s == syncer.UDP || s == syncer.SCTP }
