@@ -25,8 +25,8 @@ const maxCopied = 64 << 10
 type traits struct {
 	// left is true where the source is unknown: what stands stays.
 	left bool
-	// marks are what the object must carry for what it is: they are compared by value.
-	marks []mark
+	// marks are the labels that the object must carry for what it is: they are compared by value.
+	marks map[string]string
 	// labels and annotations are those of the source, and applied a hash of them; what stands
 	// beside it is what it was made of, whatever others have added, so it is not compared by
 	// value. The keys of the annotations follow it, so that one that is gone from the source goes
@@ -35,18 +35,15 @@ type traits struct {
 	applied             string
 }
 
-// mark is a label of ours.
-type mark struct{ key, value string }
-
 // marks are the labels that an object must carry; member is whose a slice is.
-func (s *Settings) marks(kind Kind, key syncer.Key, member string) []mark {
-	all := []mark{{syncer.LabelManagedBy, syncer.ManagedBy}, {syncer.LabelInstance, s.Instance}}
+func (s *Settings) marks(kind Kind, key syncer.Key, member string) map[string]string {
+	all := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: s.Instance}
 	switch kind {
 	case KindEndpoints:
-		all = append(all, mark{syncer.LabelSkipMirror, "true"}, mark{syncer.LabelHeadless, ""})
+		all[syncer.LabelSkipMirror], all[syncer.LabelHeadless] = "true", ""
 	case KindEndpointSlice:
-		all = append(all, mark{syncer.LabelSliceManagedBy, syncer.SliceManagedBy}, mark{syncer.LabelServiceName, key.Name},
-			mark{syncer.LabelSourceCluster, member}, mark{syncer.LabelHeadless, ""})
+		all[syncer.LabelSliceManagedBy], all[syncer.LabelServiceName] = syncer.SliceManagedBy, key.Name
+		all[syncer.LabelSourceCluster], all[syncer.LabelHeadless] = member, ""
 	}
 	return all
 }
@@ -90,8 +87,8 @@ func spoken(subsets []syncer.Subset) (all []string) {
 
 // stands reports whether a standing object carries what it must and what was wanted.
 func (t *traits) stands(m *Meta) bool {
-	for _, one := range t.marks {
-		if value, found := m.Labels.Lookup(one.key); !found || value != one.value {
+	for key, wanted := range t.marks {
+		if value, found := m.Labels.Lookup(key); !found || value != wanted {
 			return false
 		}
 	}
@@ -119,9 +116,7 @@ func (a *Action) dress(standing *Meta, t *traits) {
 	case standing != nil:
 		maps.Copy(a.Labels, standing.Labels.Map())
 	}
-	for _, one := range t.marks {
-		a.Labels[one.key] = one.value
-	}
+	maps.Copy(a.Labels, t.marks)
 	a.Annotations[syncer.AnnotationReplica] = a.Replica.String()
 }
 
