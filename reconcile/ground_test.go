@@ -122,7 +122,7 @@ func contribution(key syncer.Key, text string, port int32) syncer.Contribution {
 	c := syncer.Contribution{
 		Service: &syncer.Service{Key: key, UID: "uid-" + key.Name, Created: 1, Labels: map[string]string{"app": key.Name}, Selector: map[string]string{"app": key.Name},
 			ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4}, Ports: []syncer.ServicePort{{Name: "http", Protocol: syncer.TCP, Port: 80, Target: syncer.TargetPort{Number: port}}}},
-		Families: []syncer.Family{syncer.IPv4}, EndpointsFamily: syncer.IPv4,
+		Families: []syncer.Family{syncer.IPv4},
 	}
 	for a := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
 		ready, grade := !strings.HasPrefix(a, "("), syncer.Ready

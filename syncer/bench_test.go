@@ -65,7 +65,7 @@ func BenchmarkSubsets(b *testing.B) {
 			b.Run(fmt.Sprintf("subsets=%s/endpoints=%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					Subsets(endpoints, IPv4)
+					Subsets(endpoints)
 				}
 			})
 		}

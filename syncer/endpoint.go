@@ -47,8 +47,8 @@ type Endpoint struct {
 	Ready       bool
 	Serving     bool
 	Terminating bool
-	// Only restricts a hand-written endpoint to the kind it was found in; zero
-	// means both kinds.
+	// Only restricts an endpoint to one kind: a hand-written one to where it was found, and one
+	// that is not of the family that Endpoints carry to slices. Zero means both kinds.
 	Only     Kinds
 	NodeName string
 	Zone     string
@@ -140,10 +140,6 @@ type Contribution struct {
 	Subsets []Subset
 	// Families are the IP families for which the member's slices would exist.
 	Families []Family
-	// EndpointsFamily is the one family that Endpoints carry; empty when they may
-	// carry both: hand-written ones, and those of a Service without ipFamilies
-	// and clusterIP whose pods disagree (each Endpoint's Only then tells).
-	EndpointsFamily Family
 	// HandWritten is true where the endpoints are written by hand.
 	HandWritten bool
 	Rejected    []Rejection

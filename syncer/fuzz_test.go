@@ -110,7 +110,7 @@ func FuzzRules(f *testing.F) {
 		if again := Compute(svc, slices.Values(pods), options); !reflect.DeepEqual(again, got) {
 			t.Errorf("order of pods matters:\n%q\n%q", showEndpoints(got.Endpoints), showEndpoints(again.Endpoints))
 		}
-		subsets := Subsets(got.Endpoints, got.EndpointsFamily)
+		subsets := Subsets(got.Endpoints)
 		checkSubsets(t, subsets)
 		cut, _ := Truncate(subsets, 5)
 		checkSubsets(t, cut)

@@ -153,7 +153,7 @@ func TestInputsAreNeverChanged(t *testing.T) {
 		}
 		svc, pods, opts, s := inputs()
 		c := Compute(svc, slices.Values(pods), opts)
-		subsets := Subsets(c.Endpoints, c.EndpointsFamily)
+		subsets := Subsets(c.Endpoints)
 		kept := fmt.Sprintf("%+v", subsets)
 		Repack(subsets)
 		Truncate(subsets, s.n(6))

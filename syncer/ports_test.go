@@ -80,7 +80,7 @@ func TestAppProtocolIsCarriedAndUnsetDiffersFromEmpty(t *testing.T) {
 
 func TestServiceWithoutPorts(t *testing.T) {
 	headless := compute(newService(servicePorts(), clusterIP("None")), newPod("a", "10.0.0.1"), newPod("b", "10.0.0.2", notReady))
-	wantLines(t, "headless", showSubsets(Subsets(headless.Endpoints, IPv4)), []string{"10.0.0.1 | 10.0.0.2 | "})
+	wantLines(t, "headless", showSubsets(Subsets(headless.Endpoints)), []string{"10.0.0.1 | 10.0.0.2 | "})
 	for _, ip := range []string{"10.96.0.1", ""} {
 		if got := compute(newService(servicePorts(), clusterIP(ip)), newPod("a", "10.0.0.1")); len(got.Endpoints) != 0 {
 			t.Errorf("clusterIP %q: %q", ip, showEndpoints(got.Endpoints))

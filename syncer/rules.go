@@ -31,16 +31,10 @@ func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 	}
 	var byPod bool
 	c.Families, byPod = serviceFamilies(svc)
-	if !byPod {
-		c.EndpointsFamily = c.Families[0]
-	}
 	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod,
 		ports: newPortResolver(svc)}
 	for pod := range pods {
 		r.add(pod)
-	}
-	if byPod {
-		c.EndpointsFamily = r.primary()
 	}
 	c.Endpoints = r.endpoints()
 	c.Next = r.next
@@ -80,8 +74,6 @@ type computation struct {
 	candidates []candidate
 	rejected   []Rejection
 	next       time.Time
-	// v4First and v6First count candidate pods by the family of their first address.
-	v4First, v6First int
 }
 
 type candidate struct {
@@ -102,12 +94,9 @@ func (r *computation) add(pod *Pod) {
 	if _, ok := r.ports.resolve(pod); !ok {
 		return
 	}
-	first := IPv4
-	if pod.IPs[0].Addr.Unmap().Is6() {
+	first := r.families[0]
+	if r.byPod && pod.IPs[0].Addr.Unmap().Is6() {
 		first = IPv6
-		r.v6First++
-	} else {
-		r.v4First++
 	}
 	var found [2]bool
 	for i := range pod.IPs {
@@ -123,23 +112,11 @@ func (r *computation) add(pod *Pod) {
 		}
 		*seen = true
 		only := Kinds(0)
-		if r.byPod && family != first {
+		if family != first {
 			only = KindEndpointSlices
 		}
 		r.candidates = append(r.candidates, candidate{rankAddr(addr), addr, pod, only})
 	}
-}
-
-// primary is the family of Endpoints when only pods can tell; "" when they
-// disagree, and then each endpoint says whether it belongs to Endpoints.
-func (r *computation) primary() Family {
-	switch {
-	case r.v6First == 0:
-		return IPv4
-	case r.v4First == 0:
-		return IPv6
-	}
-	return ""
 }
 
 // endpoints turns the candidates into Endpoints in canonical order.

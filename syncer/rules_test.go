@@ -39,7 +39,7 @@ func TestConditionsTable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := compute(newService(c.service...), newPod("a", "10.0.0.1", c.pod...))
 			wantLines(t, "endpoints", showEndpoints(got.Endpoints), c.slices)
-			wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints, got.EndpointsFamily)), c.endpoints)
+			wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints)), c.endpoints)
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestServicesWithoutEndpointsOfTheirOwn(t *testing.T) {
 func TestEmptySelectorSelectsAllPods(t *testing.T) {
 	svc := newService(func(s *Service) { s.Selector = map[string]string{} })
 	got := compute(svc, newPod("a", "10.0.0.1"), newPod("b", "10.0.0.2", notReady))
-	wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints, IPv4)), []string{"10.0.0.1 | 10.0.0.2 | http:8080/TCP"})
+	wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints)), []string{"10.0.0.1 | 10.0.0.2 | http:8080/TCP"})
 }
 
 func TestAddressFollowsTheServicesFamilies(t *testing.T) {
@@ -76,8 +76,8 @@ func TestAddressFollowsTheServicesFamilies(t *testing.T) {
 		{"v4 service, dual pod with v6 first", nil, []string{v6, v4}, []string{v4}, v4},
 		{"v6 service, dual pod", []serviceOption{ipFamilies(IPv6)}, []string{v4, v6}, []string{v6}, v6},
 		{"v6 service, v4 pod", []serviceOption{ipFamilies(IPv6)}, []string{v4}, nil, ""},
-		{"dual service, dual pod", []serviceOption{ipFamilies(IPv4, IPv6)}, []string{v6, v4}, []string{v4, v6}, v4},
-		{"dual service with v6 first", []serviceOption{ipFamilies(IPv6, IPv4)}, []string{v4, v6}, []string{v4, v6}, v6},
+		{"dual service, dual pod", []serviceOption{ipFamilies(IPv4, IPv6)}, []string{v6, v4}, []string{v4, v6 + " (slices only)"}, v4},
+		{"dual service with v6 first", []serviceOption{ipFamilies(IPv6, IPv4)}, []string{v4, v6}, []string{v4 + " (slices only)", v6}, v6},
 		{"headless v6", []serviceOption{ipFamilies(IPv6), clusterIP("None")}, []string{v4, v6}, []string{v6}, v6},
 		{"no families, v4 clusterIP", []serviceOption{ipFamilies()}, []string{v6, v4}, []string{v4}, v4},
 		{"no families, v6 clusterIP", []serviceOption{ipFamilies(), clusterIP("fd00:10::1")}, []string{v4, v6}, []string{v6}, v6},
@@ -94,7 +94,7 @@ func TestAddressFollowsTheServicesFamilies(t *testing.T) {
 			}
 			wantLines(t, "slices", lines, c.slices)
 			var endpoints string
-			for _, s := range Subsets(got.Endpoints, got.EndpointsFamily) {
+			for _, s := range Subsets(got.Endpoints) {
 				endpoints = s.Ready[0].Addr.String()
 			}
 			if endpoints != c.endpoints {
@@ -109,18 +109,15 @@ func TestAddressFollowsTheServicesFamilies(t *testing.T) {
 func TestPodsDecideTheFamilyEachForItself(t *testing.T) {
 	svc := newService(ipFamilies(), clusterIP("None"))
 	got := compute(svc, newPod("a", "10.0.0.1"), newPod("b", "fd00::2"), newPod("c", "", withIPs("fd00::3", "10.0.0.3")))
-	if got.EndpointsFamily != "" {
-		t.Errorf("family = %q, want none", got.EndpointsFamily)
-	}
-	wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints, got.EndpointsFamily)), []string{"10.0.0.1 fd00::2 fd00::3 |  | http:8080/TCP"})
+	wantLines(t, "subsets", showSubsets(Subsets(got.Endpoints)), []string{"10.0.0.1 fd00::2 fd00::3 |  | http:8080/TCP"})
 }
 
 func TestAddressesAreCanonical(t *testing.T) {
 	for spelt, want := range map[string]string{"010.001.0.01": "10.1.0.1", "::ffff:10.1.0.1": "10.1.0.1", "::ffff:010.1.0.1": "10.1.0.1"} {
-		wantLines(t, spelt, showSubsets(Subsets(compute(newService(), newPod("a", spelt)).Endpoints, IPv4)), []string{want + " |  | http:8080/TCP"})
+		wantLines(t, spelt, showSubsets(Subsets(compute(newService(), newPod("a", spelt)).Endpoints)), []string{want + " |  | http:8080/TCP"})
 	}
 	got := compute(newService(ipFamilies(IPv6)), newPod("a", "FD00:0:0::01"))
-	wantLines(t, "IPv6", showSubsets(Subsets(got.Endpoints, IPv6)), []string{"fd00::1 |  | http:8080/TCP"})
+	wantLines(t, "IPv6", showSubsets(Subsets(got.Endpoints)), []string{"fd00::1 |  | http:8080/TCP"})
 }
 
 func TestRefusedAddressesAreDroppedOneByOne(t *testing.T) {
@@ -199,7 +196,7 @@ func TestAMissingNodeNeverBlocks(t *testing.T) {
 func TestSameAddressOfTwoPods(t *testing.T) {
 	got := compute(newService(), newPod("new", "10.0.0.1"), newPod("old", "10.0.0.1", terminating))
 	wantLines(t, "slices", showEndpoints(got.Endpoints), []string{"10.0.0.1 http:8080/TCP ready serving", "10.0.0.1 http:8080/TCP serving terminating"})
-	wantLines(t, "Endpoints", showSubsets(Subsets(got.Endpoints, IPv4)), []string{"10.0.0.1 |  | http:8080/TCP"})
+	wantLines(t, "Endpoints", showSubsets(Subsets(got.Endpoints)), []string{"10.0.0.1 |  | http:8080/TCP"})
 }
 
 func TestResultDoesNotDependOnTheOrderOfPods(t *testing.T) {

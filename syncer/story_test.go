@@ -302,7 +302,7 @@ func (s *story) Step() (out []string) {
 		if at := s.trigger.Time(&svc, since); !at.IsZero() {
 			say("trigger %d", at.Unix())
 		}
-		c.Subsets = syncer.Subsets(c.Endpoints, c.EndpointsFamily)
+		c.Subsets = syncer.Subsets(c.Endpoints)
 	}
 	subsets, truncated := syncer.Truncate(c.Subsets, syncer.EndpointsCapacity)
 	for _, line := range subsettext.Format(subsets) {

@@ -13,17 +13,16 @@ import (
 // Subsets renders endpoints as core/v1 Endpoints has them: exactly the subsets,
 // in exactly the order, that upstream's endpoints controller writes for them. A
 // terminating endpoint that is not ready is absent, a ready one is among the
-// addresses, any other among the not-ready ones. Only addresses of the family
-// count; an empty family means all of them. Truncate comes after it.
+// addresses, any other among the not-ready ones. Truncate comes after it.
 //
 // Rule sources: syncService in pkg/controller/endpoint, RepackSubsets in
 // pkg/api/v1/endpoints, both 1.36.
-func Subsets(endpoints []Endpoint, family Family) []Subset {
+func Subsets(endpoints []Endpoint) []Subset {
 	r := newRepacker(len(endpoints))
 	r.emptyNode = true
 	for i := range endpoints {
 		e := &endpoints[i]
-		if !e.In(KindEndpoints) || e.Terminating && !e.Ready || family != "" && familyOf(e.Addr) != family {
+		if !e.In(KindEndpoints) || e.Terminating && !e.Ready {
 			continue
 		}
 		r.add(entry{addr: e.Addr, uid: e.Target.UID, ready: e.Ready, endpoint: e}, e.Ports)

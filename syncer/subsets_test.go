@@ -9,7 +9,7 @@ func TestNamedPortsSplitSubsets(t *testing.T) {
 	svc := newService(servicePorts(named("http", 80, "web"), numbered("metrics", 9100, 9100)))
 	at := func(port int32) podOption { return withPorts(ContainerPort{"web", TCP, port}) }
 	got := compute(svc, newPod("a", "10.0.0.1", at(8080)), newPod("b", "10.0.0.2", at(9090)), newPod("c", "10.0.0.3"))
-	lines := showSubsets(Subsets(got.Endpoints, IPv4))
+	lines := showSubsets(Subsets(got.Endpoints))
 	if len(lines) != 3 {
 		t.Fatalf("%q", lines)
 	}
@@ -33,7 +33,7 @@ func TestAPortComesAndGoes(t *testing.T) {
 	}
 	web, admin := named("http", 80, "web"), named("admin", 81, "admin")
 	subsetsOf := func(ports ...ServicePort) []string {
-		return showSubsets(Subsets(compute(newService(servicePorts(ports...)), pods...).Endpoints, IPv4))
+		return showSubsets(Subsets(compute(newService(servicePorts(ports...)), pods...).Endpoints))
 	}
 	before := subsetsOf(web)
 	wantLines(t, "one port", before, []string{"10.0.0.1 10.0.0.2 |  | http:8080/TCP"})

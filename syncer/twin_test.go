@@ -204,12 +204,11 @@ func (e *twinEndpoint) line() string {
 		e.Addr, ports, e.Grade, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Zone, e.Hostname, e.Target, only)
 }
 
-// lines of a contribution. A family that Endpoints do not carry is what Only says of
-// an endpoint that could be in either.
+// lines of a contribution.
 func lines(c Contribution) (list []string) {
 	for _, e := range c.Endpoints {
 		t := twinEndpoint{Endpoint: e, inSlices: e.In(KindEndpointSlices),
-			inEndpoints: e.In(KindEndpoints) && (c.EndpointsFamily == "" || twinFamily(e.Addr) == c.EndpointsFamily)}
+			inEndpoints: e.In(KindEndpoints)}
 		list = append(list, t.line())
 	}
 	return list
@@ -349,7 +348,7 @@ func TestSubsetsEqualTheirTwin(t *testing.T) {
 		s := throw(dice.From(seed, 2), 500)
 		svc, pods, opts := s.anyService(), s.pods(12), s.options()
 		c := Compute(svc, slices.Values(pods), opts)
-		subsets := Subsets(c.Endpoints, c.EndpointsFamily)
+		subsets := Subsets(c.Endpoints)
 		got, want := factsOf(t, subsets), twinSubsets(twinCompute(svc, pods, opts))
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("seed %d:\n got %v\nwant %v", seed, got, want)

@@ -29,7 +29,7 @@ func Expect(c *syncer.Contribution, capacity int) (expected Expected, ok bool) {
 	if svc == nil || svc.Selector == nil || len(c.Rejected) > 0 {
 		return Expected{}, false
 	}
-	all := syncer.Subsets(c.Endpoints, c.EndpointsFamily)
+	all := syncer.Subsets(c.Endpoints)
 	subsets, truncated := syncer.Truncate(all, capacity)
 	if truncated && len(subsets) < len(all) || slices.ContainsFunc(subsets, lacksNode) {
 		return Expected{}, false

@@ -110,7 +110,7 @@ func BenchmarkOurs(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c, _ := s.Contribution(key, time.Time{})
-				subsets, _ := syncer.Truncate(syncer.Subsets(c.Endpoints, c.EndpointsFamily), syncer.EndpointsCapacity)
+				subsets, _ := syncer.Truncate(syncer.Subsets(c.Endpoints), syncer.EndpointsCapacity)
 				if len(subsets) != 1 || len(subsets[0].Ready) != 10 {
 					b.Fatalf("%+v", subsets)
 				}

@@ -42,7 +42,7 @@ func Compute(c *Case) *Ours {
 		o.withoutReserve()
 	}
 	o.Subsets, o.Truncated = syncer.Truncate(
-		syncer.Subsets(o.Contribution.Endpoints, o.Contribution.EndpointsFamily), syncer.EndpointsCapacity)
+		syncer.Subsets(o.Contribution.Endpoints), syncer.EndpointsCapacity)
 	o.Slices = syncer.Pack(nil, o.Contribution.Endpoints, o.Contribution.Families,
 		syncer.PackOptions{Service: svc.Key, Cluster: "member"})
 	var trigger syncer.Trigger

@@ -324,7 +324,7 @@ func final(t *testing.T, w *world, shares []Share, s Settings) {
 	}
 	if len(shares) == 1 && shares[0].Listed && shares[0].Reserve == "" {
 		c := &shares[0].Given
-		upstream, _ := syncer.Truncate(syncer.Subsets(c.Endpoints, c.EndpointsFamily), max(s.Capacity, 1000))
+		upstream, _ := syncer.Truncate(syncer.Subsets(c.Endpoints), max(s.Capacity, 1000))
 		if !sameSubsets(w.now.Endpoints.Subsets, upstream) {
 			t.Errorf("Endpoints are %v, upstream's %v", w.now.Endpoints.Subsets, upstream)
 		}

@@ -31,9 +31,8 @@ type member struct {
 	// published are they as consumers see them, ready what stands ready in slices by address.
 	published []syncer.Endpoint
 	ready     map[netip.Addr][]syncer.Endpoint
-	// families are those that have a slice in any case; family is the one that Endpoints carry.
+	// families are those that have a slice in any case.
 	families []syncer.Family
-	family   syncer.Family
 }
 
 // stands reports whether what stands is the member's share, or may be: its slices tell that it had
@@ -49,7 +48,7 @@ func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 
 // inEndpoints are the addresses that stand in Endpoints; nil where there are none.
 func (m *member) read(inEndpoints map[netip.Addr]bool) {
 	if m.Listed {
-		m.endpoints, m.families, m.family = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families), m.Given.EndpointsFamily
+		m.endpoints, m.families = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
 	}
 	if m.Listed || len(m.slices) > 0 {
 		m.service = m.Given.Service

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -109,12 +108,12 @@ func (m *merger) endpoints(source *syncer.Service) *wish {
 	w.published = make([]syncer.Endpoint, 0, all)
 	for _, one := range feeding {
 		for _, e := range one.published {
-			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) && (one.family == "" || one.family == familyOf(e.Addr)) {
+			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) {
 				w.published = append(w.published, e)
 			}
 		}
 	}
-	content.Subsets = syncer.Subsets(w.published, "")
+	content.Subsets = syncer.Subsets(w.published)
 	unlimited := false
 	if len(feeding) == 1 {
 		one := feeding[0]
@@ -138,13 +137,6 @@ func (m *merger) trigger() (first time.Time) {
 		}
 	}
 	return first
-}
-
-func familyOf(addr netip.Addr) syncer.Family {
-	if addr.Is4() {
-		return syncer.IPv4
-	}
-	return syncer.IPv6
 }
 
 func compareConflicts(a, b Conflict) int {

@@ -118,7 +118,7 @@ func TestEndpointsOfOneMember(t *testing.T) {
 	share.Given.Trigger = time.Unix(1700000000, 0)
 	w := newWorld(t)
 	w.settle([]Share{share}, settings())
-	upstream, truncated := syncer.Truncate(syncer.Subsets(share.Given.Endpoints, syncer.IPv4), syncer.EndpointsCapacity)
+	upstream, truncated := syncer.Truncate(syncer.Subsets(share.Given.Endpoints), syncer.EndpointsCapacity)
 	e := w.now.Endpoints
 	if !truncated || !reflect.DeepEqual(e.Subsets, upstream) {
 		t.Errorf("%d subsets, want %d", len(e.Subsets), len(upstream))
@@ -140,6 +140,7 @@ func TestEndpointsOfOneMember(t *testing.T) {
 func TestBothFamilies(t *testing.T) {
 	share := listed("a", 1, "http:80>8080", "10.1.0.1", "fd00::1")
 	share.Given.Families = []syncer.Family{syncer.IPv4, syncer.IPv6}
+	share.Given.Endpoints[1].Only = syncer.KindEndpointSlices
 	w := newWorld(t)
 	w.settle([]Share{share}, settings())
 	sliced, whole := states(w.endpoints())

@@ -42,7 +42,7 @@ func (a *Action) take(o *object, left []syncer.Endpoint) {
 		}
 		w.slice, a.Owner = &content, o.slice.Owner
 	} else {
-		w.endpoints = &EndpointsSpec{syncer.Subsets(left, ""), o.Annotations[syncer.AnnotationOverCapacity] != ""}
+		w.endpoints = &EndpointsSpec{syncer.Subsets(left), o.Annotations[syncer.AnnotationOverCapacity] != ""}
 	}
 	full := a.wish
 	a.write(w, o)

@@ -168,7 +168,7 @@ func (w *world) checkSlice(a *Action, fail func(string, ...any)) {
 		names[p.Name] = true
 	}
 	for i := range s.Endpoints {
-		if e := &s.Endpoints[i]; !e.Addr.IsValid() || familyOf(e.Addr) != s.Family {
+		if e := &s.Endpoints[i]; !e.Addr.IsValid() || (s.Family == syncer.IPv4) != e.Addr.Is4() {
 			fail("%s in a slice of %s", e.Addr, s.Family)
 		}
 	}
@@ -236,7 +236,7 @@ func source(member string, created int64, ports ...string) *syncer.Service {
 // endpoints reads addresses, each followed by "!" if it is not ready, "~" if it terminates, "?" if
 // it is of the reserve, "@N" for the N-th pod that has it.
 func endpoints(member string, svc *syncer.Service, texts ...string) syncer.Contribution {
-	c := syncer.Contribution{Service: svc, Families: svc.IPFamilies, EndpointsFamily: syncer.IPv4}
+	c := syncer.Contribution{Service: svc, Families: svc.IPFamilies}
 	var ports []syncer.Port
 	for _, p := range svc.Ports {
 		ports = append(ports, syncer.Port{Name: p.Name, Protocol: p.Protocol, Number: p.Target.Number})
