@@ -156,7 +156,7 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 		add(true, ReasonKubeconfig, err.Error())
 	}
 	refused := refusedNamespaces(s)
-	add(len(refused) > 0, ReasonRefused, "may not be read: "+strings.Join(refused, ", ")+"; what stands of these stays as it was")
+	add(len(refused) > 0, ReasonRefused, "may not be read: "+strings.Join(refused, ", ")+"; their endpoints stay as they were")
 	add(s.Missing > 0, ReasonMissing, "lists lacked objects that are asked for")
 	add(s.Stale, ReasonStale, "out of sight for staleAfter: its endpoints serve where nobody else does")
 	add(s.Drained, ReasonDrained, "drained: its endpoints serve where nobody else does")

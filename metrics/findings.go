@@ -50,7 +50,7 @@ func (s *Status) Findings() []Finding {
 		s.Clusters[i].findings(add)
 	}
 	for _, o := range s.Orphans {
-		add(false, "configure it again, or set replicas.orphans: delete", "Cluster %s is not configured, and %d endpoints of it stand in %d replicas, as reserves.", o.Cluster, o.Endpoints, o.Replicas)
+		add(false, "configure it again, or set replicas.orphans: delete", "Cluster %s is not configured, and %d replicas have %d endpoints of it, as reserves.", o.Cluster, o.Replicas, o.Endpoints)
 	}
 	for i := range s.Sinks {
 		if k := &s.Sinks[i]; k.State == "failing" || k.LagSeconds >= lateLag.Seconds() {
@@ -74,9 +74,9 @@ func (c *ClusterStatus) findings(add func(grave bool, do, format string, args ..
 	grave := !c.Drained()
 	switch {
 	case !c.Up:
-		add(grave, "tributary check --config FILE", "Cluster %s is %s%s. What stands of it stays.", c.Name, cmp.Or(c.State, "unreachable"), colon(c.LastError))
+		add(grave, "tributary check --config FILE", "Cluster %s is %s%s. Its endpoints stay as they are.", c.Name, cmp.Or(c.State, "unreachable"), colon(c.LastError))
 	case !c.Synced:
-		add(grave, "wait, or tributary check --config FILE", "Cluster %s has not been listed completely%s. What stands of it stays.", c.Name, colon(c.LastError))
+		add(grave, "wait, or tributary check --config FILE", "Cluster %s has not been listed completely%s. Its endpoints stay as they are.", c.Name, colon(c.LastError))
 	case c.LagSeconds >= lateLag.Seconds():
 		add(grave, "tributary trace --cluster "+c.Name, "The oldest change of cluster %s waits for %s.", c.Name, time.Duration(c.LagSeconds*float64(time.Second)).Round(time.Second))
 	}

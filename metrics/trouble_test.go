@@ -76,13 +76,13 @@ func TestFindings(t *testing.T) {
 		{"ingress away", func(s *Status) { s.Ingress = IngressStatus{LastError: "refused"} }, true, "The ingress cluster does not answer: refused."},
 		{"configuration refused", func(s *Status) { s.Config.Error = "x.yaml: listen: no" }, true, "former one runs on: x.yaml: listen: no."},
 		{"restart", func(s *Status) { s.Config.Restart = []string{"listen", "instance"} }, false, "listen, instance"},
-		{"member away", func(s *Status) { s.Clusters[0].Up, s.Clusters[0].State = false, "unreachable" }, true, "Cluster idc-a is unreachable. What stands of it stays."},
+		{"member away", func(s *Status) { s.Clusters[0].Up, s.Clusters[0].State = false, "unreachable" }, true, "Cluster idc-a is unreachable. Its endpoints stay as they are."},
 		{"a drained member away", func(s *Status) {
 			s.Clusters[0].Up, s.Clusters[0].Conditions = false, []Condition{{Reason: "Drained"}}
 		}, false, "idc-a"},
 		{"doubt", func(s *Status) { s.Clusters[0].Conditions = []Condition{{"Refused", "may not be read: pods in pay"}} }, false, "Refused: may not be read: pods in pay."},
 		{"lag", func(s *Status) { s.Clusters[0].LagSeconds = 75 }, true, "waits for 1m15s"},
-		{"orphans", func(s *Status) { s.Orphans = []OrphanStatus{{"old", 2, 9}} }, false, "9 endpoints of it stand in 2 replicas"},
+		{"orphans", func(s *Status) { s.Orphans = []OrphanStatus{{"old", 2, 9}} }, false, "2 replicas have 9 endpoints of it"},
 		{"sink", func(s *Status) { s.Sinks = []SinkStatus{{Name: "slb", State: "failing", Pending: 3}} }, true, "slb is not told: 3 Services wait."},
 		{"conflicts", func(s *Status) { s.ConflictCount = 2 }, false, "Conflicts: 2."},
 	} {

@@ -98,7 +98,7 @@ func TestStatusText(t *testing.T) {
 		printStatus(&printer{w: &out}, s)
 		return out.String()
 	}
-	for _, want := range []string{"All is well.\n", "pod-0; this process (pod-1) stands by", "7 replicas", "idc-a  live", "removal  3"} {
+	for _, want := range []string{"All is well.\n", "pod-0; this process (pod-1) is on standby", "7 replicas", "idc-a  live", "removal  3"} {
 		if got := text(); !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

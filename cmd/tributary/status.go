@@ -104,7 +104,7 @@ func printSummary(p *printer, s *metrics.Status) {
 	case l.Writes():
 		p.printf("Leader    this process (%s), %s for %s\n", l.Identity, l.State, page.Coarse(s.Time.Sub(l.Since)))
 	default:
-		p.printf("Leader    %s; this process (%s) stands by\n", cmp.Or(l.Holder, "nobody"), l.Identity)
+		p.printf("Leader    %s; this process (%s) is on standby\n", cmp.Or(l.Holder, "nobody"), l.Identity)
 	}
 	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"),
 		s.Ingress.Replicas, page.Ago(s.Ingress.LastContact, s.Time))

@@ -137,7 +137,7 @@ func (e *Elector) saw(holder string, err error) {
 	case err != nil && was.Err == nil:
 		e.opts.Logger.Warn("the leader's Lease is not reached, trying on", "lease", was.Lease, "error", err)
 	case err == nil && was.Holder != holder && holder != "" && holder != was.Identity:
-		e.opts.Logger.Info("another process leads, this one stands by", "lease", was.Lease, "leader", holder)
+		e.opts.Logger.Info("another process leads, this one is on standby", "lease", was.Lease, "leader", holder)
 	case err == nil && was.Err == nil && was.Holder == holder:
 		return
 	}
