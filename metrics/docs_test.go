@@ -25,8 +25,7 @@ func docs() string {
 <!-- Made from the table in metrics/families.go by "go test ./metrics -update"; do not edit. -->
 
 ` + "`/metrics` on the address `listen` of the configuration serves these families, in the text format or OpenMetrics." + `
-Labels never name a Service, a pod or an address: the number of series depends on the clusters alone. Those of a
-cluster that leaves the configuration go with it.
+No label names a Service, a pod or an address, so the number of series depends on the clusters alone.
 
 Every histogram has classic buckets from 0.5 ms to 60 s. For a Prometheus that asks for it, there is a native histogram
 with a resolution of 10 %, too. Gauges are read at scrape time from the value that ` + "`/debug/status`" + ` shows.
