@@ -8,7 +8,7 @@
 //
 // The way through it: a Case is a script, drawn from its seed (script.go). Run (run.go) plays
 // it on a world (world.go) of Servers (server.go, watch.go), which kubelets and controllers
-// (actors.go) change; of Processes (process.go and those that follow it), made of the
+// (cluster.go) change; of Processes (process.go and those that follow it), made of the
 // product's cores; and of links between both (link.go). Laws (laws.go, truth.go) look at every
 // write. A case that fails is made as short as possible (shrink.go).
 //

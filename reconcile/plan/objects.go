@@ -105,7 +105,7 @@ func defaulted(p syncer.ServicePort) syncer.ServicePort {
 
 // sameSubsets compares Endpoints as stored with those wanted by what steers traffic, in any
 // order: the canonical one has changed between releases of Kubernetes (kubernetes#129652). What
-// is spoken at a port is compared by the hash of what was wanted, see Settings.endpointsTraits.
+// is spoken at a port is compared by the hash of what was wanted, see spoken.
 func sameSubsets(standing, wanted []syncer.Subset) bool {
 	return equalSubsets(standing, wanted) || equalSubsets(steering(standing), steering(wanted))
 }

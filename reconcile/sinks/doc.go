@@ -5,7 +5,7 @@
 //
 // A newcomer starts at Set (set.go), which is told each decision of the reconciler. While this
 // process leads, each sink (sink.go) sends its receiver (post.go) the whole document of a
-// Service (service.go, event.go) that differs from what was last acknowledged, everything once
+// Service (service.go) that differs from what was last acknowledged, everything once
 // when it begins, and everything again with an inventory now and then.
 //
 // What never happens here: nobody who tells a Set waits for a receiver, nor one sink for
