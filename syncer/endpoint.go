@@ -140,9 +140,7 @@ type Contribution struct {
 	Subsets []Subset
 	// Families are the IP families for which the member's slices would exist.
 	Families []Family
-	// HandWritten is true where the endpoints are written by hand.
-	HandWritten bool
-	Rejected    []Rejection
+	Rejected []Rejection
 	// Trigger is what the annotation endpoints.kubernetes.io/last-change-trigger-time says of
 	// the changes that led here; zero when none of them has a time. It alone is no reason to
 	// write.

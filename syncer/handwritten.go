@@ -28,7 +28,6 @@ func HandWritten(svc *Service, subsets []Subset, made []Slice, skipMirror bool, 
 	if svc.ExternalName || svc.Selector != nil {
 		return c
 	}
-	c.HandWritten = true
 	h := handWritten{opts: opts}
 	for i := range subsets {
 		h.subset(&subsets[i])

@@ -63,9 +63,8 @@ type Action struct {
 	// Delta is what the write changes in its object.
 	Delta Delta
 
-	lane    Lane
-	wish    *wish // of slices and Endpoints
-	reduced bool
+	lane Lane
+	wish *wish // of slices and Endpoints
 }
 
 // ServiceSpec is a Service as it is written: headless, without a selector, with these ports.

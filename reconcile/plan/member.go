@@ -41,6 +41,9 @@ func (m *member) stands() bool {
 	return len(m.slices) > 0 && (m.orphan || !m.Listed || m.SourceOpen)
 }
 
+// byHand reports whether the member's endpoints are written by hand.
+func (m *member) byHand() bool { return m.service != nil && m.service.Selector == nil }
+
 // feeds reports whether the member has a share in the replica.
 func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
 

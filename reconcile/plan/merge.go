@@ -117,8 +117,8 @@ func (m *merger) endpoints(source *syncer.Service) *wish {
 	unlimited := false
 	if len(feeding) == 1 {
 		one := feeding[0]
-		unlimited = one.Given.HandWritten || !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == ""
-		if one.Given.HandWritten && sameSubsets(one.Given.Subsets, content.Subsets) {
+		unlimited = one.byHand() || !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == ""
+		if one.byHand() && sameSubsets(one.Given.Subsets, content.Subsets) {
 			content.Subsets = one.Given.Subsets // in the order of who wrote them
 		}
 	}

@@ -205,7 +205,7 @@ func (u *unitedPort) target(sources []*member) syncer.TargetPort {
 	agreed := u.targets[0]
 	numeric := agreed.Name == "" && agreed.Number >= 1 && agreed.Number <= 65535
 	agree := !slices.ContainsFunc(u.targets, func(t syncer.TargetPort) bool { return t != agreed })
-	byHand := slices.ContainsFunc(sources, func(s *member) bool { return s.service.Selector == nil })
+	byHand := slices.ContainsFunc(sources, (*member).byHand)
 	switch {
 	case numeric && (u.Name == "" || agree && !byHand), agree && syncer.IsTargetPortName(agreed.Name):
 		return agreed

@@ -18,7 +18,7 @@ import (
 // little as can be to refuse. What is merely moved, replaced or demoted stays.
 func (a Action) Reduced(now Current) (Action, bool) {
 	o := now.object(a.Kind, a.Name)
-	if a.reduced || a.Verb == Create || a.Replica != now.Key || o == nil {
+	if a.Verb == Create || o == nil {
 		return Action{}, false
 	}
 	left, takes := a.wish.reduce(o)
@@ -47,7 +47,7 @@ func (a *Action) take(o *object, left []syncer.Endpoint) {
 	full := a.wish
 	a.write(w, o)
 	a.UID, a.ResourceVersion, a.Rest = o.UID, o.ResourceVersion, o.Rest
-	a.Verb, a.Why, a.wish, a.lane, a.reduced = Update, cmp.Or(a.Why, differs), full, Removal, true
+	a.Verb, a.Why, a.wish, a.lane = Update, cmp.Or(a.Why, differs), full, Removal
 }
 
 // object is Endpoints or a slice of ours that stands.
