@@ -38,7 +38,7 @@ type member struct {
 // stands reports whether what stands is the member's share, or may be: its slices tell that it had
 // one, and nobody knows yet whether it still has.
 func (m *member) stands() bool {
-	return len(m.slices) > 0 && (m.orphan || !m.Listed || m.SourceOpen)
+	return len(m.slices) > 0 && m.SourceOpen
 }
 
 // byHand reports whether the member's endpoints are written by hand.
@@ -51,13 +51,10 @@ func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 
 // inEndpoints are the addresses that stand in Endpoints; nil where there are none.
 func (m *member) read(inEndpoints map[netip.Addr]bool) {
 	if m.Listed {
-		m.endpoints, m.families = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
-	}
-	if m.Listed || len(m.slices) > 0 {
-		m.service = m.Given.Service
+		m.service, m.endpoints, m.families = m.Given.Service, slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
 	}
 	for _, s := range m.slices {
-		if (!m.Listed || m.service == nil && m.SourceOpen) && !slices.Contains(m.families, s.Family) {
+		if m.service == nil && m.SourceOpen && !slices.Contains(m.families, s.Family) {
 			m.families = append(m.families, s.Family)
 		}
 		for e := range endpointsOf(&s.Slice) {
@@ -165,7 +162,7 @@ func (m *merger) gather(shares []Share) {
 		}
 		name := memberOf(m.key, s, configured)
 		if of[name] == nil && !m.settings.DropOrphans && !s.Deleting {
-			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, Reserve: "not configured any more"}}
+			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, SourceOpen: true, Reserve: "not configured any more"}}
 			m.members = append(m.members, of[name])
 		}
 		switch one := of[name]; {

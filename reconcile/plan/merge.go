@@ -30,9 +30,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	united := unite(standing, sources)
 	if left || len(sources) > 1 {
 		for _, one := range sources {
-			if one.Listed { // what stands has the names of the replica
-				one.fit(len(united.ports) > 0)
-			}
+			one.fit(len(united.ports) > 0)
 		}
 	}
 	d := &Desired{Key: key, settings: &s, members: m.members, best: publish(m.members), left: left}
@@ -132,7 +130,7 @@ func (m *merger) endpoints(source *syncer.Service) *wish {
 // trigger is the time of the first of several changes.
 func (m *merger) trigger() (first time.Time) {
 	for _, one := range m.members {
-		if t := one.Given.Trigger; one.Listed && !t.IsZero() && (first.IsZero() || t.Before(first)) {
+		if t := one.Given.Trigger; one.service != nil && !t.IsZero() && (first.IsZero() || t.Before(first)) {
 			first = t
 		}
 	}

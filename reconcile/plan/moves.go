@@ -22,7 +22,7 @@ func (m *merger) pack(d *Desired) {
 
 func (m *merger) slicesOf(one *member, d *Desired) (out []*wish) {
 	source, families := one.service, one.families
-	if one.SourceOpen || !one.Listed {
+	if one.SourceOpen {
 		source = nil
 	}
 	if len(families) == 0 && source != nil { // a slice tells that the member has the Service

@@ -94,14 +94,14 @@ func TestHandWrittenIsTakenVerbatim(t *testing.T) {
 	if got := w.now.Endpoints.Subsets; !reflect.DeepEqual(got, share.Given.Subsets) {
 		t.Errorf("Endpoints are %v", got)
 	}
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a"}}, s), nil); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a", SourceOpen: true}}, s), nil); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
-	share.Listed = false
+	share.Listed, share.SourceOpen = false, true
 	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share, none("b")}, settings()), nil); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
-	share.Listed = true
+	share.Listed, share.SourceOpen = true, false
 	w.settle([]Share{share, listed("b", 2, "http:80>8080", "10.2.0.1")}, settings())
 	if sliced, whole := states(w.endpoints()); len(whole) != 4 || !maps.Equal(sliced, whole) {
 		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
@@ -147,7 +147,7 @@ func TestBothFamilies(t *testing.T) {
 	if len(sliced) != 2 || len(whole) != 1 || len(w.now.Slices) != 2 {
 		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
 	}
-	share.Listed = false
+	share.Listed, share.SourceOpen = false, true
 	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}

@@ -12,7 +12,7 @@ type Share struct {
 	// where they serve together.
 	Place int
 	// Listed is false until the member's lists are complete: what stands of it is its share,
-	// and Given counts for nothing but its Service.
+	// Given counts for nothing, and SourceOpen is true.
 	Listed bool
 	// Given has a nil Service where the member has none of that name.
 	Given syncer.Contribution
