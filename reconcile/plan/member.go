@@ -47,9 +47,9 @@ func (m *member) byHand() bool { return m.service != nil && m.service.Selector =
 // feeds reports whether the member has a share in the replica.
 func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
 
-// read fills the member's share from what it gives and what stands of it.
-// inEndpoints are the addresses that stand in Endpoints; nil where there are none.
-func (m *member) read(inEndpoints map[netip.Addr]bool) {
+// read fills the member's share from what it gives and what stands of it. inEndpoints is what
+// stands in Endpoints; nil where there are none. Where that and slices differ, each stays as it is.
+func (m *member) read(inEndpoints map[netip.Addr][]syncer.Endpoint) {
 	if m.Listed {
 		m.service, m.endpoints, m.families = m.Given.Service, slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
 	}
@@ -58,8 +58,18 @@ func (m *member) read(inEndpoints map[netip.Addr]bool) {
 			m.families = append(m.families, s.Family)
 		}
 		for e := range endpointsOf(&s.Slice) {
-			if inEndpoints != nil && !inEndpoints[e.Addr] {
+			there := inEndpoints[e.Addr]
+			if inEndpoints != nil && len(there) == 0 {
 				e.Only = syncer.KindEndpointSlices
+			}
+			for _, other := range there {
+				if e.Grade == syncer.Reserve { // who serves of those is decided anew
+					other.Grade, other.Ready, other.Serving = e.Grade, e.Ready, e.Serving
+				}
+				if other.Target == e.Target && (other.Ready != e.Ready || !sameNumbers(other.Ports, e.Ports)) {
+					e.Only = syncer.KindEndpointSlices
+					m.keep(other)
+				}
 			}
 			m.keep(e)
 		}
@@ -174,7 +184,7 @@ func (m *merger) gather(shares []Share) {
 		}
 	}
 	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
-	var also map[netip.Addr]bool
+	var also map[netip.Addr][]syncer.Endpoint
 	open := slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed || one.Keep != nil })
 	if open {
 		also = m.standing()
@@ -190,18 +200,23 @@ func (m *merger) gather(shares []Share) {
 	}
 }
 
-// standing are the addresses of Endpoints of ours; nil where none stand, or where some were left
-// out for want of room.
-func (m *merger) standing() map[netip.Addr]bool {
+// standing is what Endpoints of ours have, each once with all its ports; nil where none stand, or
+// where some were left out for want of room.
+func (m *merger) standing() map[netip.Addr][]syncer.Endpoint {
 	e := m.now.Endpoints
 	if !m.settings.WriteEndpoints || e == nil || !e.Owned || e.Annotations[syncer.AnnotationOverCapacity] != "" {
 		return nil
 	}
-	addrs := map[netip.Addr]bool{}
+	all := map[netip.Addr][]syncer.Endpoint{}
 	for e := range endpointsIn(e.Subsets) {
-		addrs[e.Addr] = true
+		of := all[e.Addr]
+		if at := slices.IndexFunc(of, func(o syncer.Endpoint) bool { return o.Target == e.Target }); at >= 0 {
+			of[at].Ports = slices.Concat(of[at].Ports, e.Ports)
+		} else {
+			all[e.Addr] = append(of, e)
+		}
 	}
-	return addrs
+	return all
 }
 
 // strays gives the addresses that stand in Endpoints alone to the first member that keeps them. One
