@@ -282,6 +282,7 @@ func (g *ground) quiet(d time.Duration) {
 // settled fails unless nothing waits to be written.
 func (g *ground) settled() {
 	g.t.Helper()
+	g.pass(time.Second) // a Service goes after what the scene has looked at
 	if lag := g.r.Oldest(nil); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.core.changes) > 0 || len(g.r.core.failed) > 0 {
 		g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, g.r.Comparing(), len(g.r.core.changes), g.r.core.failed)
 	}
