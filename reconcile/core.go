@@ -48,9 +48,12 @@ func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvi
 // ShutDown ends the queue.
 func (c *Core) ShutDown() { c.queue.ShutDown() }
 
-// Lead says whether this process leads: one that does not plans nothing. Who begins to has all
-// compared anew.
+// Lead says whether this process leads: one that does not plans nothing, and what it had planned
+// is not sent when it leads again. Who begins to has all compared anew.
 func (c *Core) Lead(now time.Time, leading bool) {
+	for _, key := range c.dispatch.Drop() {
+		c.queue.Add(now, key, plan.Bulk)
+	}
 	if c.leading = leading; leading {
 		c.AddAll(now, record.EventStarted)
 	}

@@ -29,8 +29,12 @@ const (
 	relistEvery = 24 * time.Hour
 )
 
-// errBrief is a watch that ended in order almost as soon as it was open.
-var errBrief = errors.New("the server ends watches at once")
+var (
+	// errBrief is a watch that ended in order almost as soon as it was open.
+	errBrief = errors.New("the server ends watches at once")
+	// errFrozen is one that says nothing past its end.
+	errFrozen = errors.New("the watch is frozen")
+)
 
 // Do is what a Course wants done.
 type Do uint8
@@ -111,6 +115,7 @@ func (c *Course[T]) Next(now time.Time) Action {
 		return Action{Do: Leave}
 	case c.watching && !c.opened.IsZero() && due(later(c.opened.Add(watchTime+watchGrace), c.heard.Add(watchGrace))):
 		c.watching, c.delay, c.watchAt = false, 0, now
+		c.fail(errFrozen) // nobody is to begin to lead on what it brought
 		return Action{Do: Cut}
 	case !c.listAt.IsZero() && due(c.listAt):
 		if !c.listed {

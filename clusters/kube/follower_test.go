@@ -126,7 +126,7 @@ func TestFrozenWatchIsFound(t *testing.T) {
 					t.Error("the connection over which the watch had frozen is still open")
 				}
 				s.wantCount("list", 1)
-				s.wantPhases("following")
+				s.wantPhases("following", "failing", "following")
 			})
 		})
 	}

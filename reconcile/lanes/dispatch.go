@@ -114,6 +114,25 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	return former
 }
 
+// Drop takes away all that is planned, with its delays, and returns whose it was: those are to be
+// compared again, until when it counts as not written. What is under way goes on.
+func (d *Dispatch) Drop() (replicas []syncer.Key) {
+	for key, r := range d.replicas {
+		for name, o := range r.objects {
+			if o.work != nil {
+				o.work.owed = true
+				o.drop()
+			}
+			if o.grant == nil {
+				delete(r.objects, name)
+			}
+		}
+		replicas = append(replicas, key)
+	}
+	slices.SortFunc(replicas, syncer.Key.Compare)
+	return replicas
+}
+
 // inherit has the work take over what earlier ones owe.
 func (d *Dispatch) inherit(r *replica, w *Work) (former []*Work) {
 	r.works = slices.DeleteFunc(r.works, func(old *Work) bool {

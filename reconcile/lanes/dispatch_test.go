@@ -227,6 +227,29 @@ func TestReplace(t *testing.T) {
 	})
 }
 
+// What a process had planned that leads no more is not sent when it leads again, nor delayed as
+// before; it counts as not written until it has been compared.
+func TestDrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.compare(web, "a", action(web, "x", plan.Addition), action(web, "y", plan.Addition))
+		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
+		y.Done(time.Now(), Outcome{Result: Failed, RetryAfter: time.Hour})
+		b.compared(web, false, action(web, "y", plan.Addition))
+		if keys := b.d.Drop(); !slices.Equal(keys, []syncer.Key{web}) || len(b.q.Oldest(nil)) != 1 || !b.d.Busy(x.Action.Object()) {
+			t.Errorf("dropped are %v, not written %v", keys, b.q.Oldest(nil))
+		}
+		time.Sleep(2 * time.Hour)
+		b.want(b.next(), web, "")
+		b.again(x, Outcome{Result: Failed})
+		time.Sleep(time.Minute)
+		b.done(b.want(b.next(), web, "x"))
+		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
+		}
+	})
+}
+
 // A grant that is not used goes back.
 func TestUnusedPlacesGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
