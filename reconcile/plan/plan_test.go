@@ -209,6 +209,23 @@ func TestMergeLeavesItsInputs(t *testing.T) {
 	}
 }
 
+// TestNotReadyIsPublished: an address that is published though it does not serve is no less than it
+// stands as, so that what is added is no reason to write of Endpoints that may only lose.
+func TestNotReadyIsPublished(t *testing.T) {
+	share := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2")
+	for i := range share.Given.Endpoints {
+		share.Given.Endpoints[i].Serving = false
+	}
+	less := share
+	less.Given.Endpoints = share.Given.Endpoints[:1]
+	w := newWorld(t)
+	w.settle([]Share{less}, settings())
+	w.now.Namespace = NamespaceTerminating
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+		t.Errorf("%s %s (%s): %+v", actions[0].Verb, actions[0].Object(), actions[0].Why, actions[0].Delta)
+	}
+}
+
 // BenchmarkCompare is a comparison that finds nothing, and one that finds a pod gone.
 func BenchmarkCompare(b *testing.B) {
 	for _, pods := range []int{10, 5000} {

@@ -124,6 +124,7 @@ func (w *wish) reduce(o *object) (left []syncer.Endpoint, takes bool) {
 			takes = takes || !w.moved[e.Addr]
 			continue
 		}
+		c.serving = c.serving || o.slice == nil // which Endpoints do not tell
 		takes = c.lower(&e) || takes
 		if o.slice == nil && loses(c.ports, stands.Ports) {
 			kept := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(c.ports, p) })
