@@ -71,6 +71,8 @@ e2e: scenarios haproxy ## every test on real clusters, at full size: also instal
 	cd e2e && $(E2E_TEST) -timeout 20m ./install
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
+	cd e2e && $(E2E_TEST) -timeout 10m ./simulation/reality
+	cd e2e && $(E2E_TEST) -timeout 2h -run TestMutations ./simulation -mutations 100000
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000 -pods 50000
 
 .PHONY: soak

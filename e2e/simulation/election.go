@@ -128,7 +128,7 @@ func (p *Process) held(sent time.Time) {
 		if p.started {
 			p.core.Lead(p.clock(), true)
 		} else {
-			p.waiting = append(p.waiting, func() { p.core.Lead(p.clock(), p.leads()) })
+			p.waiting = append(p.waiting, func() { p.core.Lead(p.clock(), p.leading) })
 		}
 		p.compare()
 	}

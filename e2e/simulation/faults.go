@@ -61,7 +61,7 @@ var faults = []act{
 	}},
 	{name: "compact", rate: 2, fault: true, do: func(w *world, s Step) bool {
 		c := w.pickCluster(s)
-		c.compact()
+		c.Compact()
 		return c.edit(ID{Kind: Namespaces, Name: metav1.NamespaceSystem}, func(o Object) { o.SetLabels(map[string]string{"n": fmt.Sprint(c.Server.revision)}) }) != nil
 	}},
 	{name: "pages", rate: 1, do: func(w *world, s Step) bool {
@@ -91,11 +91,11 @@ var faults = []act{
 	}},
 	{name: "restore", rate: 1, fault: true, do: func(w *world, s Step) bool {
 		c := w.pickCluster(s)
-		if c.backup == nil || w.now-c.saved < 25*time.Second {
-			return false // of backups that are no older nobody can tell
+		if c.backup == nil || c.restored != 0 || w.now-c.saved < 25*time.Second {
+			return false // of a backup that is no older nobody can tell
 		}
 		w.note("%s is restored to revision %d", c.name, c.backup.revision)
-		c.restore(s.B%3 == 0)
+		c.restore(s.B%3 == 0 && c != w.ingress)
 		c.restored = w.now
 		if t := w.truths[c.name]; t != nil {
 			t.wentBack(c)
@@ -178,6 +178,7 @@ var faults = []act{
 		o := w.pickReplica(s)
 		if o != nil {
 			w.ingress.remove(o)
+			w.meddled = w.now
 		}
 		return o != nil
 	}},
@@ -336,7 +337,7 @@ func (w *world) meddle(s Step, change func(Object)) bool {
 	if o == nil {
 		return false
 	}
-	w.obstructed = w.now
+	w.obstructed, w.meddled = w.now, w.now
 	w.ingress.edit(idOf(o), change)
 	return true
 }

@@ -94,13 +94,14 @@ type follower[T any] struct {
 	query   Query
 	convert func(Object) *T
 	course  *kube.Course[T]
-	// told is up to which revision the Course has been told all, for the laws.
-	told     uint64
-	wake     time.Duration // of the turn that is planned; 0: none is
-	stream   *stream
-	opening  func()
-	dropList func()
-	over     bool
+	// told is up to which revision the Course has been told all, listed that of its last list;
+	// for the laws.
+	told, listed uint64
+	wake         time.Duration // of the turn that is planned; 0: none is
+	stream       *stream
+	opening      func()
+	dropList     func()
+	over         bool
 }
 
 func follow[T any](w *way, q Query, sink kube.Sink[T], convert func(Object) *T) *follower[T] {
@@ -192,7 +193,7 @@ func (f *follower[T]) list() {
 				read(p.next)
 				return
 			}
-			f.dropList, f.told = nil, revision
+			f.dropList, f.told, f.listed = nil, revision, revision
 			f.course.Listed(now, all, revision)
 			f.turn()
 		})

@@ -175,7 +175,7 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		if m == nil || d.at.member != "" && d.at.member != c.name {
 			continue
 		}
-		if known := d.law == Hard && t.pods[d.at.uid] != nil && !t.pods[d.at.uid].good && m.reached(Pods, key.Namespace) >= t.pods[d.at.uid].last; !known {
+		if p := t.pods[d.at.uid]; d.law != Hard || p == nil || !p.dead || !m.shown(key.Namespace, p.last) {
 			from = max(from, late(m.way.healthySince()), late(c.lied))
 		}
 	}
@@ -302,7 +302,7 @@ func (l *laws) judge(a *attempt, before, after Object) {
 	if l.still {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", a.process.name, a.action.Verb, a.id, a.action.Why)
 	}
-	if !a.lawful && (w.ingress.restored == 0 || w.now-w.ingress.restored > leaseTime) { // an old Lease is back
+	if !a.lawful && !w.lately(w.ingress.restored) && !w.lately(w.unleased) { // whose Lease it was may not know yet
 		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", a.process.name, a.id)
 	}
 	switch {
@@ -310,17 +310,20 @@ func (l *laws) judge(a *attempt, before, after Object) {
 		l.breaks(Owned, "%s %s %s, which is not ours", a.process.name, a.action.Verb, a.id)
 	case !a.bound:
 		l.breaks(Owned, "%s %s %s without a precondition", a.process.name, a.action.Verb, a.id)
-	case after != nil && before == after && !w.edits:
+	case after != nil && before == after && !w.edits && !w.publishes(a.action.Replica):
 		l.breaks(Zero, "%s writes %s as it stands (%s)", a.process.name, a.id, a.action.Why)
 	}
 	l.order(a, before, after)
-	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices {
+	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices && !w.lately(w.configured) {
 		l.traffic(a, before, after)
 	}
 }
 
 // order looks at the order of writes.
 func (l *laws) order(a *attempt, before, after Object) {
+	if p := a.process; l.world.lately(p.thawed) || p.ingress.healthySince() != 0 && l.world.now-p.ingress.healthySince() < pauses {
+		return // it may not know what stands
+	}
 	switch is := after.(type) {
 	case *discoveryv1.EndpointSlice:
 		if before != nil {
@@ -330,11 +333,11 @@ func (l *laws) order(a *attempt, before, after Object) {
 			}
 			return
 		}
-		if !l.world.lately(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}, a.sent) {
+		if !l.world.stood(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}, a.sent) {
 			l.breaks(Order, "slice %s/%s is made before its Service", is.Namespace, is.Name)
 		}
 	case *corev1.Endpoints:
-		if before == nil && !l.world.lately(ID{Services, is.Namespace, is.Name}, a.sent) {
+		if before == nil && !l.world.stood(ID{Services, is.Namespace, is.Name}, a.sent) {
 			l.breaks(Order, "Endpoints %s/%s are made before their Service", is.Namespace, is.Name)
 		}
 	}
@@ -385,7 +388,7 @@ func (l *laws) came(a *attempt, at place) {
 		}
 		p := t.pods[at.uid]
 		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.removed[at] && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
+			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
 				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 			}
 			return
@@ -408,8 +411,8 @@ func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) 
 		if i < 0 || offers[i].grade != serves || offers[i].unsure || t.pods[at.uid] == nil || !w.firm(a, c, &t.pods[at.uid].lately, Pods) {
 			continue
 		}
-		if _, there := now[at]; there && ready && w.classes() {
-			continue // others may be better
+		if _, there := now[at]; there && w.classes() && (ready || w.lately(w.meddled)) {
+			continue // others may be better, or were
 		}
 		l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, t.pods[at.uid].at, a.action.Why)
 	}
@@ -421,7 +424,10 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 	w := l.world
 	for _, c := range w.all() {
 		t := w.truths[c.name]
-		deselected := slices.ContainsFunc(lost, func(at place) bool { return t.pods[at.uid] != nil && t.pods[at.uid].good })
+		deselected := slices.ContainsFunc(lost, func(at place) bool {
+			p := t.pods[at.uid]
+			return p != nil && p.good && p.addrs[len(p.addrs)-1] == at.addr
+		})
 		for _, e := range w.offersOf(c, key) {
 			p := t.pods[e.uid]
 			if e.grade == unserved || p == nil || !e.endpoints && a.id.Kind == Endpoints {
@@ -429,7 +435,9 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			}
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
-			if doubted || deselected && p.at+settled < t.services[key].at && w.now-t.services[key].dropped > settled && w.now-t.restored > restores {
+			svc := t.services[key]
+			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && w.now-t.restored > restores
+			if (doubted || instead) && !(w.classes() && w.lately(w.meddled)) {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}
 		}

@@ -296,7 +296,7 @@ func (p *Process) request(g *lanes.Grant, a plan.Action) {
 		p.answered(g, a, until, nil, errNotSent)
 		return
 	}
-	w := &attempt{process: p, action: a, id: ID{kindNamed(write.Resources[a.Kind].Resource), a.Object().Namespace, a.Name}}
+	w := &attempt{process: p, action: a, knew: p.knew[a.Replica], id: ID{kindNamed(write.Resources[a.Kind].Resource), a.Object().Namespace, a.Name}}
 	p.ingress.requestIf(w.send, w.id.Namespace, min(write.Deadline(&a), until.Sub(p.clock())), w.write, func(value any, err error) {
 		switch {
 		case err == nil:

@@ -198,7 +198,7 @@ func (w *world) rest() {
 	}
 	for _, c := range append(slices.Clone(w.members), w.ingress) {
 		if what == "compaction" {
-			c.compact()
+			c.Compact()
 		}
 		for _, watch := range slices.Clone(c.watches) {
 			if strings.HasSuffix(what, "watches") || what == "compaction" {

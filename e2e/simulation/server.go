@@ -217,7 +217,7 @@ func (s *Server) Create(o Object) (Object, error) {
 	}
 	o.SetUID(types.UID(s.newUID()))
 	o.SetCreationTimestamp(metav1.NewTime(s.clock().Truncate(time.Second)))
-	o.SetManagedFields(nil)
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "whoever made it"}})
 	s.fill(o)
 	return s.commit(nil, o), nil
 }
@@ -240,11 +240,15 @@ func (s *Server) fill(o Object) {
 		svc.Spec.ClusterIP = fmt.Sprintf("172.20.%d.%d", s.serial>>8&255, s.serial&255)
 	}
 	svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
+	families, policy := []corev1.IPFamily{corev1.IPv4Protocol}, corev1.IPFamilyPolicySingleStack
+	if svc.Spec.ClusterIP == corev1.ClusterIPNone && len(svc.Spec.Selector) == 0 {
+		families, policy = append(families, corev1.IPv6Protocol), corev1.IPFamilyPolicyRequireDualStack
+	}
 	if svc.Spec.IPFamilies == nil {
-		svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		svc.Spec.IPFamilies = families
 	}
 	if svc.Spec.IPFamilyPolicy == nil {
-		svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+		svc.Spec.IPFamilyPolicy = &policy
 	}
 	svc.Spec.SessionAffinity = cmp.Or(svc.Spec.SessionAffinity, corev1.ServiceAffinityNone)
 	if svc.Spec.InternalTrafficPolicy == nil {
@@ -272,8 +276,19 @@ func (s *Server) Update(o Object) (Object, error) {
 	o.SetUID(before.GetUID())
 	o.SetCreationTimestamp(before.GetCreationTimestamp())
 	o.SetDeletionTimestamp(before.GetDeletionTimestamp())
-	o.SetManagedFields(nil)
+	if given := o.GetManagedFields(); len(given) == 1 && given[0].Manager == "" { // who set what is to be forgotten
+		o.SetManagedFields(nil)
+	} else {
+		o.SetManagedFields(before.GetManagedFields())
+	}
 	o.SetResourceVersion(before.GetResourceVersion())
+	if is, ok := o.(*corev1.Service); ok { // what was given stays
+		was := before.(*corev1.Service)
+		is.Spec.ClusterIP = cmp.Or(is.Spec.ClusterIP, was.Spec.ClusterIP)
+		if is.Spec.IPFamilies == nil && is.Spec.IPFamilyPolicy == nil {
+			is.Spec.IPFamilies, is.Spec.IPFamilyPolicy = was.Spec.IPFamilies, was.Spec.IPFamilyPolicy
+		}
+	}
 	s.fill(o)
 	if err := immutable(id, before, o); err != nil {
 		return nil, err
@@ -285,7 +300,8 @@ func (s *Server) Update(o Object) (Object, error) {
 		return before, nil // the store is not written
 	}
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && id.Kind != Pods && id.Kind != Namespaces {
-		return s.remove(before), nil
+		s.remove(before)
+		return o, nil
 	}
 	return s.commit(before, o), nil
 }
@@ -331,23 +347,28 @@ func (s *Server) Delete(id ID, p *metav1.Preconditions) (Object, error) {
 	if err := s.admit("delete", id, before, nil); err != nil {
 		return nil, err
 	}
-	if len(before.GetFinalizers()) == 0 && id.Kind != Namespaces {
-		return s.remove(before), nil
-	}
-	if before.GetDeletionTimestamp() != nil {
-		return before, nil
-	}
-	return s.edit(id, func(o Object) { o.SetDeletionTimestamp(new(metav1.NewTime(s.clock().Truncate(time.Second)))) }), nil
+	return s.end(before), nil
 }
 
 // remove takes an object out. A Service takes the Endpoints of its name along.
 func (s *Server) remove(o Object) Object {
 	id := idOf(o)
 	s.commit(o, nil)
-	if e := s.objects[ID{Endpoints, id.Namespace, id.Name}]; id.Kind == Services && e != nil {
-		s.commit(e, nil)
+	if id.Kind == Services {
+		s.end(s.objects[ID{Endpoints, id.Namespace, id.Name}])
 	}
 	return o
+}
+
+// end takes an object out, or marks it where a finalizer waits; nil is none.
+func (s *Server) end(o Object) Object {
+	switch {
+	case o == nil || o.GetDeletionTimestamp() != nil:
+		return o
+	case len(o.GetFinalizers()) == 0 && kindOf(o) != Namespaces:
+		return s.remove(o)
+	}
+	return s.edit(idOf(o), func(o Object) { o.SetDeletionTimestamp(new(metav1.NewTime(s.clock().Truncate(time.Second)))) })
 }
 
 // edit changes an object as the cluster's own parts do: without admission. It returns nil
@@ -364,8 +385,8 @@ func (s *Server) edit(id ID, change func(Object)) Object {
 	return s.commit(before, after)
 }
 
-// compact forgets the history up to now.
-func (s *Server) compact() { s.history, s.compacted = nil, s.revision }
+// Compact forgets the history up to now.
+func (s *Server) Compact() { s.history, s.compacted = nil, s.revision }
 
 // save makes a backup of the store, restore goes back to it. With bump the revisions go on
 // beyond those that were handed out.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -35,6 +36,8 @@ type world struct {
 	// obstacles are what admission refuses, or lets hang; obstructed is when the last one ended.
 	obstacles  []obstacle
 	obstructed time.Duration
+	// meddled is when others last changed what is ours.
+	meddled time.Duration
 	// unleased is when somebody last deleted the Lease, left when Services of the ingress cluster last
 	// went.
 	unleased time.Duration
@@ -198,12 +201,23 @@ func (w *world) empty(svc *corev1.Service) {
 	}
 }
 
-// lately reports whether a Service stands in the ingress cluster, or did a short time before some
+// stood reports whether a Service stands in the ingress cluster, or did a short time before some
 // moment.
-func (w *world) lately(id ID, when time.Duration) bool {
+func (w *world) stood(id ID, when time.Duration) bool {
 	at, left := w.left[id]
 	return w.ingress.objects[id] != nil || left && when-at < settled
 }
+
+// publishes reports whether a Service of a replica publishes addresses that are not ready.
+func (w *world) publishes(key syncer.Key) bool {
+	return slices.ContainsFunc(w.members, func(c *Cluster) bool {
+		svc := w.serviceOf(c, key)
+		return svc != nil && svc.Spec.PublishNotReadyAddresses
+	})
+}
+
+// lately reports whether something happened, and a Lease has not run out since.
+func (w *world) lately(at time.Duration) bool { return at != 0 && w.now-at < leaseTime }
 
 // excludes reports whether nothing is to be written of a replica.
 func (w *world) excludes(key syncer.Key) bool {
@@ -289,6 +303,17 @@ func (m *seen) reached(kind Kind, namespace string) uint64 {
 		}
 	}
 	return 0
+}
+
+// shown reports whether a stream of pods has shown what happened at a revision. What a list lacks
+// is asked for first.
+func (m *seen) shown(namespace string, revision uint64) bool {
+	for _, ns := range []string{"", namespace} {
+		if f, ok := m.streams[member.Scope{Kind: member.Pods, Namespace: ns}].(*follower[store.Versioned[syncer.Pod]]); ok {
+			return f.listed < revision && revision <= f.told
+		}
+	}
+	return false
 }
 
 // admit is what stands before the ingress cluster's store.

@@ -30,7 +30,7 @@ func (a *attempt) send() bool {
 	if !p.leads() {
 		return false
 	}
-	a.sent, a.lawful, a.knew = p.now, p.world.mayWrite(p), p.knew[a.action.Replica]
+	a.sent, a.lawful = p.now, p.world.mayWrite(p)
 	return true
 }
 
