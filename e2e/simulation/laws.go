@@ -310,7 +310,7 @@ func (l *laws) judge(a *attempt, before, after Object) {
 		l.breaks(Owned, "%s %s %s, which is not ours", a.process.name, a.action.Verb, a.id)
 	case !a.bound:
 		l.breaks(Owned, "%s %s %s without a precondition", a.process.name, a.action.Verb, a.id)
-	case after != nil && before == after && !w.edits && !w.publishes(a.action.Replica):
+	case after != nil && before == after && !w.edits:
 		l.breaks(Zero, "%s writes %s as it stands (%s)", a.process.name, a.id, a.action.Why)
 	}
 	l.order(a, before, after)

@@ -208,14 +208,6 @@ func (w *world) stood(id ID, when time.Duration) bool {
 	return w.ingress.objects[id] != nil || left && when-at < settled
 }
 
-// publishes reports whether a Service of a replica publishes addresses that are not ready.
-func (w *world) publishes(key syncer.Key) bool {
-	return slices.ContainsFunc(w.members, func(c *Cluster) bool {
-		svc := w.serviceOf(c, key)
-		return svc != nil && svc.Spec.PublishNotReadyAddresses
-	})
-}
-
 // lately reports whether something happened, and a Lease has not run out since.
 func (w *world) lately(at time.Duration) bool { return at != 0 && w.now-at < leaseTime }
 
