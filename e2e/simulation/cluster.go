@@ -223,13 +223,16 @@ func (c *Cluster) startPod(w *workload, pod Object) {
 	})
 }
 
-// freeIP is the next address that no live pod has. Those of the dead come back soon.
+// freeIP is an address that no live pod has. Those of the dead come back soon.
 func (c *Cluster) freeIP() string {
 	used := map[string]bool{}
 	for _, o := range c.all(Pods, "") {
 		if pod := o.(*corev1.Pod); !finished(pod) {
 			used[pod.Status.PodIP] = true
 		}
+	}
+	if c.chance(50) {
+		c.lastIP = 0 // the one that came free last, as often as not
 	}
 	for range 4 * addresses {
 		c.lastIP++

@@ -55,6 +55,7 @@ const (
 	pauses     = 37 * time.Second
 	restores   = 75 * time.Second
 	comesLate  = 30 * time.Second
+	onItsWay   = 2 * time.Second
 	sweepEvery = time.Second
 )
 
@@ -168,6 +169,9 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	}
 	for _, c := range w.all() {
 		t := w.truths[c.name]
+		if d.law == Hard && t.reused(d.at, w.shownOf(p, c, key.Namespace)) {
+			continue // a live pod shows the address: nobody needs to ask
+		}
 		if t.restored != 0 {
 			from = max(from, max(t.restored, p.thawed)+restores)
 		}
@@ -357,10 +361,7 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 	if a.id.Kind == Endpoints {
 		now, other = other, now
 	}
-	ready := false
-	for _, e := range now {
-		ready = ready || e.ready
-	}
+	ready := serve(now)
 	var lost []place
 	for _, at := range sortedPlaces(was) {
 		if e := was[at]; e.ready && !now[at].ready {
@@ -437,8 +438,20 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
 			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && w.now-t.restored > restores
-			if (doubted || instead) && !(w.classes() && w.lately(w.meddled)) {
+			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
+			}
+			switch at := svc.at; {
+			case w.classes() && w.lately(w.meddled):
+			case doubted:
+				broken()
+			case instead: // what takes its place may be on its way
+				w.after(onItsWay, func() {
+					inSlices, inEndpoints := w.stands(key)
+					if t.services[key].at == at && p.good && !serve(inSlices) && !serve(inEndpoints) && w.serviceOf(c, key) != nil && !w.excludes(key) && w.leader() == a.process && !a.process.ingress.sick() {
+						broken()
+					}
+				})
 			}
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 var mutations = flag.Uint64("mutations", 0, "play as many cases with each mutation, and fail where none breaks a law; 0 plays none")
@@ -81,12 +83,18 @@ func play(t *testing.T, path, text string) string {
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestCases$", "-cases", fmt.Sprint(*mutations), "-most", "1", "-tries", "0").CombinedOutput()
-	_, found, _ := strings.Cut(string(out), "seed ")
-	if err == nil || found == "" {
-		t.Errorf("not found: %s", out)
-		return "not found"
+	for seed, first := dice.Seed(t), dice.Seed(t); seed < first+*mutations; seed++ {
+		run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestCases$", "-seed", fmt.Sprint(seed), "-cases", fmt.Sprint(first+*mutations-seed), "-most", "1", "-tries", "0")
+		out, _ := run.CombinedOutput()
+		_, found, _ := strings.Cut(string(out), "seed ")
+		if n, err := fmt.Sscan(found, &seed); n != 1 || err != nil {
+			t.Errorf("not found: %s", out)
+			return "not found"
+		}
+		if r := Run(Draw(seed), nil); r.Broken == nil { // it is the mutation, and not the product
+			text, _, _ := strings.Cut(found, "\n")
+			return fmt.Sprintf("found after %d cases: seed %s", seed-first+1, text)
+		}
 	}
-	found, _, _ = strings.Cut(found, "\n")
-	return "found with seed " + found + strings.Split(string(out), "\n")[0]
+	return "not found"
 }

@@ -106,6 +106,20 @@ func (t *truth) wentBack(c *Cluster) {
 	}
 }
 
+// reused reports whether a live pod other than that of an endpoint has its address, and was shown
+// up to a revision.
+func (t *truth) reused(at place, shown uint64) bool {
+	if of := t.pods[at.uid]; of == nil || !of.dead {
+		return false
+	}
+	for uid, p := range t.pods {
+		if uid != at.uid && !p.dead && len(p.addrs) > 0 && p.addrs[len(p.addrs)-1] == at.addr && p.last <= shown {
+			return true
+		}
+	}
+	return false
+}
+
 // grade is how far an endpoint is trusted, the best first; what is in no class does not serve.
 type grade uint8
 
@@ -345,6 +359,16 @@ func join(a, b entry) entry {
 
 // view is what stands of a replica in one kind of object.
 type view map[place]entry
+
+// serve reports whether anything stands ready.
+func serve(v view) bool {
+	for _, e := range v {
+		if e.ready {
+			return true
+		}
+	}
+	return false
+}
 
 // has reports whether an endpoint stands, whoever's it is.
 func (v view) has(at place) bool {

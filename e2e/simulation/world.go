@@ -283,6 +283,14 @@ func (p *Process) member(name string) *seen {
 	return nil
 }
 
+// shownOf is up to which revision a process was shown the pods of a member.
+func (w *world) shownOf(p *Process, c *Cluster, namespace string) uint64 {
+	if m := p.member(c.name); m != nil {
+		return m.reached(Pods, namespace)
+	}
+	return 0
+}
+
 // reached is up to which revision the stream of a kind has shown everything.
 func (m *seen) reached(kind Kind, namespace string) uint64 {
 	of := member.Pods
