@@ -214,7 +214,7 @@ func TestExpiredWatchIsNoRestore(t *testing.T) {
 		w.must(w.a.Compact(w.Context()))
 	})
 	t.Logf("gone after %s", w.gone("web", newest, 3*time.Second))
-	w.reportsUp(w.a.Name(), 10*time.Second) // the other kinds' streams were cut as well
+	w.reportsUp(w.a.Name(), 10*time.Second)                         // the other kinds' streams were cut as well
 	w.staysLive(w.a.Name(), time.Duration(size(4, 13))*time.Second) // nor is it doubted later, when the probe has looked
 	w.converges(5 * time.Second)
 	w.judge()

@@ -73,7 +73,7 @@ func (w *world) absent(proxy *fault.Proxy, from, services int) (list, settled ti
 		}
 		return w.quiet.Remove(ctx, namespace, names...)
 	})
-	const requests, lists = "tributary_client_requests_total", `member_cluster="`+quiet+`",role="member",verb="list"`
+	const requests, lists = "tributary_client_requests_total", `member_cluster="` + quiet + `",role="member",verb="list"`
 	before := w.metric(requests, lists)
 	began := time.Now()
 	proxy.Set(&fault.Fault{Match: fault.Resumes("pods"), Status: http.StatusGone, Times: 1})
