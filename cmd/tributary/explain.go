@@ -35,7 +35,7 @@ func newExplainCommand() *cobra.Command {
 		err = show(cmd.OutOrStdout(), *output, e, func(p *printer) { printExplanation(p, e) })
 		found := func(m app.ExplainedMember) bool { return m.Service != nil }
 		if err == nil && e.Current.Service == "none" && !slices.ContainsFunc(e.Members, found) {
-			err = fmt.Errorf("Service %q not found: no member that was read has it, and the ingress cluster has nothing of that name", key)
+			err = fmt.Errorf("service %q not found: no member that was read has it, and the ingress cluster has nothing of that name", key)
 		}
 		return err
 	}

@@ -25,7 +25,6 @@ type election struct {
 	since time.Duration
 	// renewed is when the request was sent that last wrote the Lease, by the true clock.
 	renewed time.Duration
-	version string
 }
 
 // leaseID names the Lease, leaseTime is after how long it may be taken.

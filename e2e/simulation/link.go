@@ -91,12 +91,6 @@ func (l *link) delay() time.Duration {
 	return d
 }
 
-// answer is what comes of a request.
-type answer struct {
-	value any
-	err   error
-}
-
 // call sends a request: act takes effect at the server, done is called with the answer, once,
 // after timeout at the latest. The function that is returned gives the request up.
 func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
@@ -141,7 +135,7 @@ func (l *link) arrives(namespace string, act func(*Server) (any, error), end fun
 		fail(apierrors.NewUnauthorized("Unauthorized"))
 		return
 	case l.refusing[namespace]:
-		fail(apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`User "tributary" cannot list resource in the namespace %q`, namespace)))
+		fail(apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, namespace)))
 		return
 	}
 	value, err := act(l.cluster.Server)
@@ -172,14 +166,6 @@ type stream struct {
 	last  time.Duration
 	held  []Event
 	tell  func(Event)
-}
-
-// follow opens a stream over the link, at the server's side of it.
-func (l *link) follow(s *Server, q Query, from uint64, tell func(Event)) *stream {
-	st := &stream{link: l, tell: tell}
-	l.streams = append(l.streams, st)
-	st.watch = s.Watch(q, from, st.send)
-	return st
 }
 
 func (st *stream) send(e Event) {

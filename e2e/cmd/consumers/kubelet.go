@@ -30,8 +30,6 @@ const (
 	startTime = 500 * time.Millisecond
 	// probePeriod is how long a kubelet takes to find a container that has crashed.
 	probePeriod = time.Second
-	// haunts is how long the address of a dead pod answers that it is dead, so that requests to it are counted.
-	haunts = time.Minute
 	// deadHeader marks the answers of the dead, podHeader says whose all others are.
 	deadHeader, podHeader = "X-Dead", "X-Pod"
 )

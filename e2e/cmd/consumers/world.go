@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +56,6 @@ type world struct {
 	processes []*cluster.Process
 	cancel    context.CancelFunc
 	copier    *copier
-	config    string
 }
 
 // newWorld starts everything but tributary.
@@ -312,17 +310,6 @@ func (w *world) deploy(ctx context.Context, member int, namespace, image string,
 		}
 		return err
 	})
-}
-
-// running are the addresses at which a namespace is served by ready pods.
-func (w *world) running(namespace string) (addresses []string) {
-	for _, k := range w.kubelets {
-		for _, c := range k.of(namespace, false) {
-			addresses = append(addresses, c.address)
-		}
-	}
-	slices.Sort(addresses)
-	return addresses
 }
 
 func (w *world) dead(namespace string) (all []*container) {
