@@ -208,7 +208,7 @@ func TestRun(t *testing.T) {
 		w.says(command.want, append(strings.Fields(command.args), server...)...)
 	}
 	for _, command := range []struct{ args, want string }{
-		{"status --cluster idc-z", `member "idc-z" not found`}, {"explain shop/other", `Service "shop/other" not found`},
+		{"status --cluster idc-z", `member "idc-z" not found`}, {"explain shop/other", `service "shop/other" not found`},
 	} {
 		if code, _, errs := call(t, append(strings.Fields(command.args), server...)...); code != exitFailed || !strings.Contains(errs, command.want) {
 			t.Errorf("%s: exit %d\n%s", command.args, code, errs)
