@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
 
 	"tributary.dev/tributary/e2e/fleet"
@@ -30,7 +30,7 @@ func startCopier(ctx context.Context, f *fleet.Fleet, namespaces ...string) (*co
 	c := &copier{fleet: f, known: map[string][]*corev1.Endpoints{}, locks: map[string]*sync.Mutex{}}
 	for m, site := range f.Members {
 		for _, namespace := range namespaces {
-			source := cache.NewListWatchFromClient(site.Client.CoreV1().RESTClient(), "endpoints", namespace, nil)
+			source := cache.NewListWatchFromClient(site.Client.CoreV1().RESTClient(), "endpoints", namespace, fields.Everything())
 			copy := func(o any) { // handlers of one informer run one after the other: the writes must not
 				e := o.(*corev1.Endpoints)
 				c.group.Go(func() { c.copy(ctx, m, e) })
@@ -52,7 +52,8 @@ func startCopier(ctx context.Context, f *fleet.Fleet, namespaces ...string) (*co
 func (c *copier) copy(ctx context.Context, member int, e *corev1.Endpoints) {
 	key := e.Namespace + "/" + e.Name
 	c.mu.Lock()
-	if c.known[key] == nil {
+	made := c.known[key] != nil
+	if !made {
 		c.known[key], c.locks[key] = make([]*corev1.Endpoints, len(c.fleet.Members)), &sync.Mutex{}
 	}
 	c.known[key][member] = e
@@ -74,11 +75,10 @@ func (c *copier) copy(ctx context.Context, member int, e *corev1.Endpoints) {
 	}
 	c.mu.Unlock()
 	core := c.fleet.Ingress.Client.CoreV1()
-	if _, err := core.Endpoints(want.Namespace).Update(ctx, want, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
-		return
+	if !made {
+		s := fleet.NewService(want.Namespace, want.Name)
+		s.Spec.Selector, s.Spec.ClusterIP = nil, corev1.ClusterIPNone
+		_, _ = core.Services(want.Namespace).Create(ctx, s, metav1.CreateOptions{}) // it is there at the second member
 	}
-	s := fleet.NewService(want.Namespace, want.Name)
-	s.Spec.Selector, s.Spec.ClusterIP = nil, corev1.ClusterIPNone
-	_, _ = core.Services(want.Namespace).Create(ctx, s, metav1.CreateOptions{}) // it may be there
-	_, _ = core.Endpoints(want.Namespace).Create(ctx, want, metav1.CreateOptions{})
+	_, _ = core.Endpoints(want.Namespace).Update(ctx, want, metav1.UpdateOptions{}) // this makes what is missing; the next event tries again
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -197,6 +198,9 @@ func (w *world) startDNS(ctx context.Context) error {
 		Name: "coredns", Path: w.coredns, Args: []string{"-conf", corefile}, Log: filepath.Join(w.fleet.Dir, "coredns.log"),
 		Ready: func(ctx context.Context) error {
 			_, err := lookUp(ctx, dnsAddress, service+"."+armTributary+".svc.cluster.local.")
+			if no, ok := errors.AsType[*net.DNSError](err); ok && no.IsNotFound {
+				return nil // an answer: nobody has made it yet
+			}
 			return err
 		},
 	})
@@ -265,7 +269,7 @@ func apply(ctx context.Context, site *fleet.Site, path string, edit *strings.Rep
 
 func applyOne(ctx context.Context, site *fleet.Site, o *metav1.PartialObjectMetadata, document []byte) error {
 	resource := strings.ToLower(o.Kind) + "s"
-	if o.Kind == "Ingress" || o.Kind == "GatewayClass" {
+	if strings.HasSuffix(o.Kind, "ss") {
 		resource = strings.ToLower(o.Kind) + "es"
 	}
 	path := []string{"/apis", o.APIVersion}
