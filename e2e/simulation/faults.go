@@ -99,6 +99,9 @@ var faults = []act{
 		c.restored = w.now
 		if t := w.truths[c.name]; t != nil {
 			t.wentBack(c)
+			for _, p := range w.processes {
+				p.member(c.name).forget()
+			}
 			c.revive()
 		}
 		w.laws.allDirty()
@@ -420,6 +423,16 @@ func (m *seen) anew() {
 		if f := m.streams[scope]; f != nil {
 			f.relist()
 		}
+	}
+}
+
+// forget has nothing count as shown, for the laws: the store was restored.
+func (m *seen) forget() {
+	if m == nil {
+		return
+	}
+	for _, f := range m.streams {
+		f.forget()
 	}
 }
 

@@ -169,7 +169,7 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	}
 	for _, c := range w.all() {
 		t := w.truths[c.name]
-		if d.law == Hard && t.reused(d.at, w.shownOf(p, c, key.Namespace)) {
+		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && t.reused(d.at, w.shownOf(p, c, key.Namespace)) {
 			continue // a live pod shows the address: nobody needs to ask
 		}
 		if t.restored != 0 {

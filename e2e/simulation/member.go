@@ -46,6 +46,7 @@ type running interface {
 	relist()
 	swapped()
 	reached() uint64
+	forget()
 }
 
 func (f *follower[T]) relist() {
@@ -54,6 +55,8 @@ func (f *follower[T]) relist() {
 }
 
 func (f *follower[T]) reached() uint64 { return f.told }
+
+func (f *follower[T]) forget() { f.told, f.listed = 0, 0 }
 
 const mostAsked = 100
 

@@ -80,9 +80,12 @@ func Draw(seed uint64) *Case {
 		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
 	}
 	var common, chosen []string
-	if d.chance(2) {
+	switch d.IntN(50) { // what seldom meets by itself
+	case 0:
 		add(0, "many")
 		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
+	case 1, 2:
+		chosen = []string{"lie", "lie", "restore", "latency", "latency", "roll-out", "delete"}
 	}
 	for i := range acts {
 		switch a := &acts[i]; {
