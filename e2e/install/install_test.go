@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -523,36 +522,11 @@ func (s *site) standBy() {
 	s.sh("tributary unlink idc-c --context idc-c --ingress-context ingress --namespaces shop,stock")
 }
 
-// closed denies what run would write.
-const closed = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: closed}
-spec:
-  matchConstraints:
-    resourceRules:
-    - {apiGroups: [discovery.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [endpointslices]}
-  validations: [{expression: "false", message: closed for today}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: closed}
-spec: {policyName: closed, validationActions: [Deny]}
-`
-
-// checked asks, as the chart's account, whether run works; and again while a policy denies slices. Nothing is written.
+// checked asks, as the chart's account, whether run works. Nothing is written.
 func (s *site) checked() {
 	s.Helper()
-	before, check := s.writes(), "tributary check --config "+s.local.config
-	s.sh(check)
-	s.sh("kubectl --context ingress apply -f - <<'END'" + closed + "END\n")
-	fleettest.Eventually(s.T, soon, func(context.Context) error {
-		if out := s.sh(check + " 2>&1 && echo IT IS WELL || true"); strings.Contains(out, "IT IS WELL") || !strings.Contains(out, "closed for today") {
-			return errors.New("check does not see that slices are denied")
-		}
-		return nil
-	})
-	s.sh("kubectl --context ingress delete validatingadmissionpolicybinding,validatingadmissionpolicy closed")
+	before := s.writes()
+	s.sh("tributary check --config " + s.local.config)
 	if after := s.writes(); after != before {
 		s.Errorf("check wrote %d times", after-before)
 	}
