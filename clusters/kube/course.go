@@ -23,6 +23,9 @@ const (
 	// retryBase and retryLimit bound the wait after an error.
 	retryBase  = 200 * time.Millisecond
 	retryLimit = 5 * time.Second
+	// briefLimit is that of the wait after a stream that ended in order almost as soon as it was
+	// open: a server that always does so brings its news at that pace.
+	briefLimit = time.Second
 	// probeEvery is how often it is asked whether the store went back.
 	probeEvery = 10 * time.Second
 	// relistEvery is how often each kind is listed anew, at an hour of its own.
@@ -233,7 +236,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 	case healthy:
 		c.watchAt = now
 	case err == nil:
-		err = errBrief
+		err, c.delay = errBrief, min(c.delay, briefLimit/2)
 		fallthrough
 	default:
 		c.watchAt = c.retry(now, err)

@@ -202,7 +202,7 @@ func TestHowStreamsEnd(t *testing.T) {
 				t.Errorf("%d watches in a minute", n)
 			}
 			s.set("a", "2")
-			s.pass(retryLimit)
+			s.pass(briefLimit)
 			s.wantTold("seen a=2")
 			s.wantPhase("following")
 		})
