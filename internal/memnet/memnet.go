@@ -95,6 +95,9 @@ func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		err = ctx.Err()
 	}
 	_ = accepted.Close() // nobody else would end what writes for it
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing++ // the client has none to close
 	return nil, err
 }
 
