@@ -12,10 +12,6 @@ import (
 	"os"
 	"os/exec"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
 )
@@ -43,28 +39,16 @@ func relayMain(args []string) int {
 }
 
 func relay(ctx context.Context, memberConfig, ingressConfig string, kind latency.Kind) error {
-	member, err := rawClient(memberConfig)
+	member, err := latency.RawClient(memberConfig)
 	if err != nil {
 		return err
 	}
-	ingress, err := rawClient(ingressConfig)
+	ingress, err := latency.RawClient(ingressConfig)
 	if err != nil {
 		return err
 	}
 	r := latency.NullRelay{Member: member, Ingress: ingress, Namespace: namespace, Pod: relayObject(kind), Object: relayObject(kind), Kind: kind}
 	return r.Run(ctx, func() { fmt.Println("relaying") })
-}
-
-func rawClient(path string) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{}
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return kubernetes.NewForConfig(config)
 }
 
 // startRelay starts a relay process and waits until its watch is open.

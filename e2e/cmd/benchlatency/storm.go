@@ -259,7 +259,7 @@ func relabelMain(args []string) int {
 	value := flags.String("value", "", "value of the label")
 	port := flags.Int("port", 0, "number of the pods' port; 0: as it is")
 	_ = flags.Parse(args) // it exits on an error
-	member, err := rawClient(*config)
+	member, err := latency.RawClient(*config)
 	if err == nil {
 		client := member.CoreV1().Services(stormNamespace)
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, stormLabel, *value)

@@ -17,10 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
+
+	"tributary.dev/tributary/e2e/latency"
 )
 
 // The bare arms are processes of their own: one reads all that tributary reads and lets go of it, the other keeps it in
@@ -43,7 +42,7 @@ func bare(arm, ingress string, members []string) error {
 	began := time.Now()
 	var group errgroup.Group
 	for i, path := range append([]string{ingress}, members...) {
-		client, err := rawClient(path)
+		client, err := latency.RawClient(path)
 		if err != nil {
 			return err
 		}
@@ -90,18 +89,6 @@ func bare(arm, ingress string, members []string) error {
 // pages makes one function of the list functions of all kinds.
 func pages[L kruntime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
 	return func(ctx context.Context, o metav1.ListOptions) (kruntime.Object, error) { return list(ctx, o) }
-}
-
-func rawClient(path string) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{}
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return kubernetes.NewForConfig(config)
 }
 
 // bareArm runs a bare arm until it has read everything. end ends it.

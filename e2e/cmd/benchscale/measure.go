@@ -25,6 +25,7 @@ import (
 
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/latency"
 )
 
 // bench is one run on one fleet.
@@ -166,7 +167,7 @@ func (b *bench) bareFill(ctx context.Context) (float64, error) {
 	if err := b.fleet.Ingress.CreateNamespaces(ctx, namespace); err != nil {
 		return 0, err
 	}
-	client, err := rawClient(b.fleet.Ingress.Kubeconfig)
+	client, err := latency.RawClient(b.fleet.Ingress.Kubeconfig)
 	if err != nil {
 		return 0, err
 	}
