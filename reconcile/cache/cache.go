@@ -27,17 +27,16 @@ type Options struct {
 
 // Cache is what stands in the ingress cluster. Two streams of news feed it, those of the
 // server and the answers to our own requests. They are not ordered, so the higher revision
-// wins, and what we deleted does not come back by a late event. All methods are safe for
-// concurrent use.
+// wins. All methods are safe for concurrent use.
 type Cache struct {
 	options Options
 
-	mu      sync.RWMutex
+	mu sync.RWMutex
+	// objects has what we deleted, too, as gone at its last revision, until a stream or a list
+	// has shown that it went: an event that is late does not bring it back.
 	objects map[plan.Object]*Object
 	// slices are those among them that stand under a replica's name, sorted by their own.
 	slices map[syncer.Key][]*Object
-	// deleted holds the UIDs of our own deletions that no stream has shown yet.
-	deleted map[string]plan.Kind
 	// streams are the states of the streams by kind.
 	streams [plan.KindEndpoints + 1]stream
 	synced  chan struct{}
@@ -45,59 +44,41 @@ type Cache struct {
 
 // New returns an empty Cache.
 func New(options Options) *Cache {
-	return &Cache{
-		options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{},
-		deleted: map[string]plan.Kind{}, synced: make(chan struct{}),
-	}
+	return &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
 }
 
-// Take takes in what the answer to a request of ours showed, an object or that one is gone,
-// and reports whether it was news. The cache owns the object from then on.
-func (c *Cache) Take(o *Object) (news bool) {
+// Take takes in what the answer to a request of ours showed, an object or that one is gone.
+// The cache owns the object from then on.
+func (c *Cache) Take(o *Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !o.Gone {
-		_, again := c.deleted[o.UID] // it was asked for since: a restored store has it again
-		if delete(c.deleted, o.UID); !again && c.objects[o.Object] == nil && o.Revision <= c.streams[o.Kind].at {
-			return false // the stream, which is further, has shown that it went
-		}
+	switch old := c.objects[o.Object]; {
+	case o.Gone && (old == nil || old.UID != o.UID):
+	case o.Gone:
+		c.lockedSet(old, &Object{Object: o.Object, UID: o.UID, Revision: old.Revision, Gone: true})
+	case old == nil && o.Revision <= c.streams[o.Kind].at: // the stream, which is further, has shown that it went
+	case old == nil || old.Gone || old.Revision < o.Revision: // what is gone was asked for since
+		c.lockedSet(old, o)
 	}
-	if news = c.lockedTake(o); news && o.Gone {
-		c.deleted[o.UID] = o.Kind
-	}
-	return news
 }
 
-func (c *Cache) lockedTake(o *Object) (news bool) {
-	old := c.objects[o.Object]
-	if o.Gone {
-		// It may only have left a stream's selector, and be back.
-		if old == nil || old.UID != o.UID || o.Revision != 0 && o.Revision < old.Revision {
-			return false
-		}
-		c.lockedDrop(old)
-		return true
-	}
-	if _, late := c.deleted[o.UID]; late || old != nil && old.Revision >= o.Revision {
-		return false
-	}
+// lockedSet puts an object in the place of another; nil is none.
+func (c *Cache) lockedSet(old, o *Object) {
 	if old != nil {
-		c.lockedDrop(old)
+		delete(c.objects, old.Object)
+		of := c.slices[old.Replica]
+		if at, ok := slices.BinarySearchFunc(of, old.Name, compareName); ok && old.Slice != nil {
+			if c.slices[old.Replica] = slices.Delete(of, at, at+1); len(of) == 1 {
+				delete(c.slices, old.Replica)
+			}
+		}
 	}
-	if c.objects[o.Object] = o; o.Slice != nil && o.Replica != (syncer.Key{}) {
-		of := c.slices[o.Replica]
-		at, _ := slices.BinarySearchFunc(of, o.Name, compareName)
-		c.slices[o.Replica] = slices.Insert(of, at, o)
-	}
-	return true
-}
-
-func (c *Cache) lockedDrop(o *Object) {
-	delete(c.objects, o.Object)
-	of := c.slices[o.Replica]
-	if at, ok := slices.BinarySearchFunc(of, o.Name, compareName); ok && o.Slice != nil {
-		if c.slices[o.Replica] = slices.Delete(of, at, at+1); len(of) == 1 {
-			delete(c.slices, o.Replica)
+	if o != nil {
+		c.objects[o.Object] = o
+		if o.Slice != nil && o.Replica != (syncer.Key{}) {
+			of := c.slices[o.Replica]
+			at, _ := slices.BinarySearchFunc(of, o.Name, compareName)
+			c.slices[o.Replica] = slices.Insert(of, at, o)
 		}
 	}
 }
@@ -157,7 +138,7 @@ func (c *Cache) Standing(member string) (all []Standing) {
 	for key, of := range c.slices {
 		var s *Standing
 		for _, o := range of {
-			if !o.Owned || o.Member != member {
+			if !o.Owned || o.Slice.Labels.Get(syncer.LabelSourceCluster) != member {
 				continue
 			}
 			if s == nil {

@@ -27,20 +27,19 @@ import (
 type Object struct {
 	plan.Object
 	// Replica is under whose name it stands: that in its annotation for what is ours, else
-	// its own name or the one that a slice names. Zero for what stands under none.
+	// its own name or the one that a slice names. Zero for what stands under none. For a
+	// namespace it has no name: all replicas in it are concerned.
 	Replica syncer.Key
 	UID     string
-	// Revision is the resourceVersion as a number; 0 for a deletion of ours.
+	// Revision is the resourceVersion as a number.
 	Revision uint64
 	// Gone is true of what is known not to stand any more.
 	Gone bool
 
 	Owned, Deleting bool
-	// Member is whose endpoints a slice of ours has.
-	Member    string
-	Service   *plan.Service
-	Endpoints *plan.Endpoints
-	Slice     *plan.Slice
+	Service         *plan.Service
+	Endpoints       *plan.Endpoints
+	Slice           *plan.Slice
 	// State is that of a namespace.
 	State plan.NamespaceState
 }
@@ -124,7 +123,7 @@ func isService(o *metav1.OwnerReference) bool { return o.Kind == "Service" && o.
 
 func namespace(in *corev1.Namespace) *Object {
 	o, _ := begin(plan.KindNamespace, &in.ObjectMeta, "")
-	o.Replica = syncer.Key{}
+	o.Replica = syncer.Key{Namespace: in.Name}
 	o.State = plan.NamespaceActive
 	if o.Deleting || in.Status.Phase == corev1.NamespaceTerminating {
 		o.State = plan.NamespaceTerminating
@@ -224,7 +223,6 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 		return o
 	}
 	s := o.Slice
-	o.Member = shared(in.Labels[syncer.LabelSourceCluster])
 	s.Family = syncer.Family(shared(string(in.AddressType)))
 	for _, owner := range in.OwnerReferences {
 		if isService(&owner) {

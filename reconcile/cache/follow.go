@@ -89,82 +89,76 @@ func (s *sink) Gone(key syncer.Key, uid string, revision uint64, arrived time.Ti
 func (s *sink) take(o *Object, arrived time.Time) {
 	c := s.cache
 	c.mu.Lock()
-	keys := c.lockedShown(o)
+	old, now, st := c.objects[o.Object], o, &c.streams[s.kind]
+	st.at = max(st.at, o.Revision)
+	known := old != nil && o.Revision <= old.Revision
+	if o.Gone { // it may only have left the stream's selector, and be back
+		now, known = nil, old == nil || old.UID != o.UID || o.Revision < old.Revision
+	}
+	if !known {
+		c.lockedSet(old, now)
+	}
 	c.mu.Unlock()
-	for _, key := range keys {
-		c.options.News(key, o.Object, arrived)
+	if !known {
+		c.tell(o.Object, concerned(old, now), arrived)
 	}
 }
 
-// lockedShown takes in what a stream shows, and returns the replicas to be looked at.
-func (c *Cache) lockedShown(o *Object) (keys []syncer.Key) {
-	old, st := c.objects[o.Object], &c.streams[o.Kind]
-	st.at = max(st.at, o.Revision)
-	if o.Gone {
-		delete(c.deleted, o.UID)
+// concerned are the replicas to be looked at when an object takes the place of another; nil is
+// none. What others make of what is theirs is no news.
+func concerned(old, now *Object) (keys []syncer.Key) {
+	if old != nil && now != nil && !old.Gone && !old.Owned && !now.Owned && old.Replica == now.Replica && old.State == now.State {
+		return nil
 	}
-	if !c.lockedTake(o) || old != nil && !old.Owned && !o.Owned && !o.Gone && old.Replica != (syncer.Key{}) && old.Replica == o.Replica {
-		return nil // what others make of what is theirs is no news
-	}
-	for _, shown := range []*Object{old, o} {
-		if shown == nil || shown.Gone {
-			continue
-		}
-		key := shown.Replica
-		if o.Kind == plan.KindNamespace {
-			key = syncer.Key{Namespace: o.Name}
-		}
-		if key != (syncer.Key{}) && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+	for _, o := range []*Object{old, now} {
+		if o != nil && !o.Gone && o.Replica != (syncer.Key{}) && !slices.Contains(keys, o.Replica) {
+			keys = append(keys, o.Replica)
 		}
 	}
 	return keys
 }
 
-// Listed implements kube.Sink. What the list lacks, and is not newer than it, is gone. The
-// first list is no change: nobody is told. After a restored store the list counts, whatever
-// the revisions say.
+func (c *Cache) tell(o plan.Object, keys []syncer.Key, arrived time.Time) {
+	for _, key := range keys {
+		c.options.News(key, o, arrived)
+	}
+}
+
+// Listed implements kube.Sink. The list counts for all that is not newer than it, deletions of
+// ours among them: the store may have been restored, with its revisions raised. After one whose
+// revisions went back it counts for everything. The first list is no change: nobody is told.
 func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
-	c, news := s.cache, map[plan.Object][]syncer.Key{}
+	c, listed, news := s.cache, make(map[plan.Object]*Object, len(all)), map[plan.Object][]syncer.Key{}
+	for _, item := range all {
+		listed[item.Object.Object] = item.Object
+	}
 	c.mu.Lock()
 	st := &c.streams[s.kind]
 	first := st.at == 0 && !st.wentBack
-	there := make(map[string]bool, len(all))
-	for _, item := range all {
-		there[item.UID] = true
-	}
-	for uid, kind := range c.deleted {
-		if kind == s.kind && (st.wentBack || !there[uid]) {
-			delete(c.deleted, uid)
-		}
-	}
 	for id, old := range c.objects {
-		if id.Kind != s.kind {
-			continue
-		}
-		if st.wentBack {
-			old.Revision = 0
-		}
-		if !there[old.UID] && old.Revision <= revision {
-			news[id] = c.lockedShown(&Object{Object: id, UID: old.UID, Gone: true})
+		now := listed[id]
+		same := now != nil && !old.Gone && old.UID == now.UID && old.Revision == now.Revision
+		switch {
+		case id.Kind != s.kind:
+		case same || old.Revision > revision && !st.wentBack:
+			delete(listed, id)
+		default:
+			c.lockedSet(old, nil)
+			news[id] = concerned(old, now)
 		}
 	}
-	for _, item := range all {
-		if o := item.Object; o != nil {
-			if old := c.objects[o.Object]; old != nil && old.Revision > o.Revision && old.Revision <= revision {
-				old.Revision = 0 // of a history that the store has lost
-			}
-			news[o.Object] = append(news[o.Object], c.lockedShown(o)...)
+	for id, now := range listed {
+		c.lockedSet(nil, now)
+		if _, told := news[id]; !told {
+			news[id] = concerned(nil, now)
 		}
 	}
 	st.wentBack, st.at = false, revision
 	c.lockedSettle()
 	c.mu.Unlock()
 	for id, keys := range news {
-		for _, key := range keys {
-			if !first {
-				c.options.News(key, id, time.Time{})
-			}
+		if !first {
+			c.tell(id, keys, time.Time{})
 		}
 	}
 }
