@@ -4,7 +4,8 @@
 // Command benchscale measures tributary at the size of a large company: what a cold fill, a start with nothing to write,
 // memory and an event that changes nothing cost, beside a bare loop of the same writes, a bare read of the same objects
 // and client-go's informers of them, all on the same real clusters in one run. With -former other binaries take their
-// turns as well. Latency at that size is measured by benchlatency.
+// turns as well, with -shards several installations that share the namespaces. Latency at that size is measured by
+// benchlatency.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +25,7 @@ import (
 )
 
 type settings struct {
-	tributary, former            string
+	tributary, former, shards    string
 	services, pods, members      int
 	rounds, events, writers, env int
 	settle                       time.Duration
@@ -40,6 +42,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
 	flag.StringVar(&s.former, "former", "", "other tributary binaries, with commas between, that take their turns, too")
+	flag.StringVar(&s.shards, "shards", "", "numbers of installations, with commas between, that share the namespaces and take their turns, too")
 	flag.IntVar(&s.services, "services", 13000, "Services")
 	flag.IntVar(&s.pods, "pods", 12, "pods of each Service, over its members")
 	flag.IntVar(&s.members, "members", 1, "members; each Service is in three of them, if there are so many")
@@ -58,9 +61,10 @@ func main() {
 	}
 }
 
-// arm is a tributary and what was measured of it.
+// arm is a tributary, or several installations of it that share the namespaces, and what was measured of them together.
 type arm struct {
 	name, binary                 string
+	shards                       int
 	fill                         time.Duration
 	starts                       []time.Duration
 	written                      bool // a start wrote something
@@ -83,9 +87,16 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	arms := []*arm{{name: "tributary", binary: s.tributary}}
+	arms := []*arm{{name: "tributary", binary: s.tributary, shards: 1}}
 	for _, binary := range strings.FieldsFunc(s.former, func(r rune) bool { return r == ',' }) {
-		arms = append(arms, &arm{name: filepath.Base(binary), binary: binary})
+		arms = append(arms, &arm{name: filepath.Base(binary), binary: binary, shards: 1})
+	}
+	for _, one := range strings.FieldsFunc(s.shards, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(one)
+		if err != nil || n < 1 || n > namespaces {
+			return fmt.Errorf("-shards: %q is no number from 1 to %d", one, namespaces)
+		}
+		arms = append(arms, &arm{name: one + " installations", binary: s.tributary, shards: n})
 	}
 	var reads []time.Duration
 	for _, a := range arms {

@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
 )
@@ -40,19 +36,12 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	if err := b.clear(ctx); err != nil {
 		return nil, err
 	}
-	config, listen := filepath.Join(b.fleet.Dir, "tributary.yaml"), 0
-	if listen, err = cluster.FreePort(); err != nil {
-		return nil, err
-	}
-	if err := b.fleet.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", listen)); err != nil {
-		return nil, err
-	}
 	began := time.Now()
-	t, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: a.binary, Config: config})
+	shards, err := b.installations(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Kill()
+	defer shards.kill()
 	slicesWanted := int64(b.services * min(spread, b.members))
 	err = fleet.Eventually(ctx, 10*time.Minute, func(ctx context.Context) error {
 		e, s, err := b.count(ctx)
@@ -66,9 +55,9 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	}
 	a.fill = time.Since(began)
 	wait(ctx, b.settle)
-	a.filled, a.peak = resident(t.PID(), "VmRSS:"), resident(t.PID(), "VmHWM:")
+	a.filled, a.peak = shards.resident("VmRSS:"), shards.resident("VmHWM:")
 	for range b.rounds {
-		if err := t.Stop(ctx); err != nil {
+		if err := shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) }); err != nil {
 			return nil, err
 		}
 		read, _, end, err := b.bareArm(ctx, readOnce)
@@ -82,10 +71,13 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 			return nil, err
 		}
 		began := time.Now()
-		if err := t.Start(ctx); err != nil {
-			return nil, err
-		}
-		if err := ready(ctx, t); err != nil {
+		err = shards.each(func(t *fleet.Tributary) error {
+			if err := t.Start(ctx); err != nil {
+				return err
+			}
+			return ready(ctx, t)
+		})
+		if err != nil {
 			return nil, err
 		}
 		a.starts = append(a.starts, time.Since(began))
@@ -97,11 +89,11 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 		a.written = a.written || after != before
 	}
 	wait(ctx, b.settle)
-	a.started = resident(t.PID(), "VmRSS:")
-	if a.event, err = b.irrelevant(ctx, t.PID()); err != nil {
+	a.started = shards.resident("VmRSS:")
+	if a.event, err = b.irrelevant(ctx, shards); err != nil {
 		return nil, err
 	}
-	return reads, t.Stop(ctx)
+	return reads, shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) })
 }
 
 // ready asks more often than any figure is exact.
@@ -123,15 +115,15 @@ func ready(ctx context.Context, t *fleet.Tributary) error {
 }
 
 // irrelevant changes pods in what no endpoint shows, and returns what each event cost in microseconds of CPU.
-func (b *bench) irrelevant(ctx context.Context, pid int) (float64, error) {
+func (b *bench) irrelevant(ctx context.Context, shards installations) (float64, error) {
 	if b.events == 0 {
 		return 0, nil
 	}
 	const window = 10 * time.Second
-	idle := cpu(pid)
+	idle := shards.cpu()
 	wait(ctx, window)
-	idle = cpu(pid) - idle
-	busy, began := cpu(pid), time.Now()
+	idle = shards.cpu() - idle
+	busy, began := shards.cpu(), time.Now()
 	group, patching := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range b.events {
@@ -148,7 +140,7 @@ func (b *bench) irrelevant(ctx context.Context, pid int) (float64, error) {
 	}
 	wait(ctx, time.Second)
 	lasted := time.Since(began)
-	busy = cpu(pid) - busy - time.Duration(float64(idle)*float64(lasted)/float64(window))
+	busy = shards.cpu() - busy - time.Duration(float64(idle)*float64(lasted)/float64(window))
 	return float64(busy.Microseconds()) / float64(b.events), nil
 }
 
@@ -297,28 +289,4 @@ func wait(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// resident is a figure of /proc/PID/status in MiB.
-func resident(pid int, field string) float64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, field); found {
-			kb, _ := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			return kb / 1024
-		}
-	}
-	return 0
-}
-
-// cpu is the processor time that a process has used: the fourteenth and fifteenth fields of its stat, hundredths of a second.
-func cpu(pid int) time.Duration {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(text))
-	if len(fields) < 15 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[13])
-	system, _ := strconv.Atoi(fields[14])
-	return time.Duration(user+system) * 10 * time.Millisecond
 }
