@@ -249,6 +249,7 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 		switch {
 		case is.now != nil:
 			names = append(names, key.String())
+			is.known = is.known && is.acked != nil // a receiver that has it from another process keeps it
 		case is.due.IsZero() && !exists:
 			delete(s.services, key)
 			continue

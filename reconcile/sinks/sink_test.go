@@ -386,6 +386,25 @@ func TestStartAndInventory(t *testing.T) {
 	})
 }
 
+// What an inventory named is told as deleted though this process has told nothing of it: another one had.
+func TestGoneAfterTheInventory(t *testing.T) {
+	play(t, time.Minute, time.Minute, nil, func(w *world) {
+		w.has["a"] = "1"
+		w.stop()
+		w.all.Store(nil)
+		w.lead()
+		w.tell("a", "1")
+		w.all.Store(&map[syncer.Key]struct{}{{Namespace: "shop", Name: "a"}: {}})
+		pass(2 * time.Second)
+		if got := w.state(); got != "map[a:1]" {
+			t.Errorf("after the inventory: %s", got)
+		}
+		w.tell("a", "-")
+		pass(2 * time.Second)
+		w.expect(t, "a=-")
+	})
+}
+
 // A sink is told what it selects; what it selects no longer is deleted. One that changes begins anew.
 func TestSelectionAndConfiguration(t *testing.T) {
 	even := func(key syncer.Key, labels map[string]string) bool {
