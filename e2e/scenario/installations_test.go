@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,11 +32,12 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 
 	plain, err := os.ReadFile(w.config)
 	w.must(err)
-	of := func(config, listen, instance string, namespaces string) {
+	of := func(config, listen, instance, namespaces string) {
 		w.Helper()
 		text := strings.Replace(string(plain), w.listen, listen, 1)
 		text = strings.Replace(text, "ingress:\n", "ingress:\n  namespaces: ["+namespaces+"]\n", 1)
-		w.must(os.WriteFile(config+".next", []byte("instance: "+instance+"\n"+text), 0o600))
+		text += "instance: " + instance + "\nclusterDefaults: {namespaces: {include: [" + namespaces + "]}}\n"
+		w.must(os.WriteFile(config+".next", []byte(text), 0o600))
 		w.must(os.Rename(config+".next", config))
 	}
 	second, listen := filepath.Join(w.fleet.Dir, "second.yaml"), free(t)
@@ -50,16 +52,15 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 	// The first lets go of the namespace before the second asks for it.
 	before := w.writes()
 	of(w.config, w.listen, "one", "shop")
-	w.conflict(w.proc, "excluded_namespace")
 	of(second, listen, "two", "other, pay")
-	w.conflict(other, "other_instance")
+	w.conflicts(other, "foreign_object", "other_instance")
 
 	// Service last: nothing is made beside what has not changed hands yet.
 	label := []byte(`{"metadata":{"labels":{"tributary.dev/instance":"two"}}}`)
 	client := w.fleet.Ingress.Client
-	slices, err := client.DiscoveryV1().EndpointSlices("pay").List(ctx, metav1.ListOptions{LabelSelector: "tributary.dev/instance=one"})
+	list, err := client.DiscoveryV1().EndpointSlices("pay").List(ctx, metav1.ListOptions{LabelSelector: "tributary.dev/instance=one"})
 	w.must(err)
-	for _, slice := range slices.Items {
+	for _, slice := range list.Items {
 		_, err = client.DiscoveryV1().EndpointSlices("pay").Patch(ctx, slice.Name, types.MergePatchType, label, metav1.PatchOptions{})
 		w.must(err)
 	}
@@ -67,7 +68,7 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 	w.must(err)
 	_, err = client.CoreV1().Services("pay").Patch(ctx, "api", types.MergePatchType, label, metav1.PatchOptions{})
 	w.must(err)
-	w.settlesWith(other)
+	w.conflicts(other)
 	w.shows("pay", "api", api)
 	if after := w.writes(); after != before {
 		t.Errorf("%d writes while the namespace moved, want 0", after-before)
@@ -81,30 +82,23 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 	w.shows("shop", "web", web)
 }
 
-// conflict waits until a process reports conflicts for this reason.
-func (w *world) conflict(p *fleet.Tributary, reason string) {
-	w.Helper()
-	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
-		metrics, err := p.Get(ctx, "/metrics")
-		if err == nil && !strings.Contains(string(metrics), fmt.Sprintf("tributary_conflicts{reason=%q}", reason)) {
-			err = fmt.Errorf("no conflict %q is reported", reason)
-		}
-		return err
-	})
-}
-
-// settlesWith waits until a process reports no conflict.
-func (w *world) settlesWith(p *fleet.Tributary) {
+// conflicts waits until a process reports conflicts for exactly these reasons.
+func (w *world) conflicts(p *fleet.Tributary, want ...string) {
 	w.Helper()
 	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
 		metrics, err := p.Get(ctx, "/metrics")
 		if err != nil {
 			return err
 		}
+		var got []string
 		for line := range strings.Lines(string(metrics)) {
-			if strings.HasPrefix(line, "tributary_conflicts{") && !strings.HasSuffix(strings.TrimSpace(line), " 0") {
-				return fmt.Errorf("there is a conflict: %s", line)
+			rest, found := strings.CutPrefix(strings.TrimSpace(line), `tributary_conflicts{reason="`)
+			if reason, value, _ := strings.Cut(rest, `"} `); found && value != "0" {
+				got = append(got, reason)
 			}
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("there are conflicts %q, want %q", got, want)
 		}
 		return nil
 	})
