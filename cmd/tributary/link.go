@@ -7,14 +7,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/cmd/tributary/internal/link"
@@ -54,15 +52,19 @@ func newLinkCommand() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.server, "server", "", "`address` at which Tributary reaches the member's API server (default: the context's)")
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what the member would get, and do nothing")
-	output := addChoice(cmd, "output", "o", "form of --dry-run", "yaml", "json")
+	addChoice(cmd, "output", "o", "form of --dry-run", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		out := cmd.OutOrStdout()
 		f.Name = args[0]
-		switch {
-		case *dryRun:
-			return f.print(out, *output)
-		case cmd.Flags().Changed("output"):
-			return usage{errors.New("--output is for --dry-run")}
+		if *dryRun {
+			if err := f.Validate(); err != nil {
+				return usage{err}
+			}
+			text, err := f.Manifests()
+			if err == nil {
+				_, err = out.Write(text)
+			}
+			return err
 		}
 		if err := f.connect(cmd); err != nil {
 			return err
@@ -77,8 +79,6 @@ func newLinkCommand() *cobra.Command {
 			if len(f.Namespaces) > 0 {
 				fmt.Fprintf(out, "    namespaces: {include: [%s], exclude: []}\n", strings.Join(f.Namespaces, ", "))
 			}
-		} else if loopback(f.Server.Host) {
-			fmt.Fprintf(out, "Note: %s is an address of this machine alone; give --server if Tributary runs elsewhere.\n", f.Server.Host)
 		}
 		fmt.Fprintf(out, "To undo: tributary unlink %s, with the same flags.\n", f.Name)
 		return nil
@@ -91,7 +91,7 @@ func newUnlinkCommand() *cobra.Command {
 	var f linkFlags
 	cmd := &cobra.Command{
 		Use: "unlink NAME --context CONTEXT", Short: "Take away what link made", Args: cobra.ExactArgs(1),
-		Long: "Take away what link made: the kubeconfig, the account and its rights. The namespace stays.\n" +
+		Long: "Take away what link made: the kubeconfig, the account, its rights, and the namespace if no other account is in it.\n" +
 			"What link did not make for this member is left alone.\n" +
 			"The ingress cluster keeps the endpoints of the member, as reserves, unless replicas.orphans is delete.",
 		Example: "  tributary unlink idc-a --context idc-a --ingress-context ingress",
@@ -125,7 +125,10 @@ func (f *linkFlags) connect(cmd *cobra.Command) error {
 	f.File = cmp.Or(f.File, f.Name+".kubeconfig")
 	f.Report = func(did, what string) { fmt.Fprintf(cmd.OutOrStdout(), "%-9s  %s\n", did, what) }
 	var err error
-	if f.Server, f.Member, err = f.reach(f.context); err == nil && f.ingressContext != "" {
+	if f.Server, f.Member, err = f.reach(f.context); err != nil {
+		return err
+	}
+	if f.Tokens, err = corev1.NewForConfig(f.Server); err == nil && f.ingressContext != "" {
 		_, f.Ingress, err = f.reach(f.ingressContext)
 	}
 	f.Server.Host = cmp.Or(f.server, f.Server.Host)
@@ -139,39 +142,10 @@ func (f *linkFlags) reach(context string) (*rest.Config, dynamic.Interface, erro
 		err = rest.LoadTLSFiles(access)
 	}
 	if err != nil {
-		return &rest.Config{}, nil, usage{fmt.Errorf("context %q: %w", context, err)}
+		return nil, nil, usage{fmt.Errorf("context %q: %w", context, err)}
 	}
 	access.QPS = -1
 	access.UserAgent = "tributary-link/" + readBuildVersion().Version
 	client, err := dynamic.NewForConfig(access)
 	return access, client, err
-}
-
-// loopback reports whether a URL leads to this machine, as only this machine sees it.
-func loopback(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return false
-	}
-	address, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
-}
-
-// print prints what a member would get.
-func (f *linkFlags) print(w io.Writer, format string) error {
-	if err := f.Validate(); err != nil {
-		return usage{err}
-	}
-	if format == "json" {
-		objects, err := f.Objects()
-		if err != nil {
-			return err
-		}
-		return show(w, format, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}, nil)
-	}
-	text, err := f.Manifests()
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
 }

@@ -14,10 +14,9 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -30,26 +29,15 @@ import (
 // last third.
 const lifetime = 30 * 24 * time.Hour
 
-// token asks the member for a token of the account.
-func (o *Options) token(ctx context.Context) (token string, expires time.Time, err error) {
-	request := &authenticationv1.TokenRequest{
-		TypeMeta:   metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
-		ObjectMeta: metav1.ObjectMeta{Name: o.Account},
-		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(request)
+// RequestToken asks for a token of an account.
+func RequestToken(ctx context.Context, client corev1.ServiceAccountsGetter, namespace, account string, life time.Duration) (*authenticationv1.TokenRequestStatus, error) {
+	granted, err := client.ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))},
+	}, metav1.CreateOptions{})
 	if err != nil {
-		return "", time.Time{}, err
+		return nil, fmt.Errorf("ask for a token of %s/%s: %w", namespace, account, err)
 	}
-	accounts := o.Member.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts")).Namespace(o.Namespace)
-	granted, err := accounts.Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{}, "token")
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(granted.Object, request)
-	}
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("a token of %s/%s: %w", o.Namespace, o.Account, err)
-	}
-	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
+	return &granted.Status, nil
 }
 
 // checkServer reports why no token is sent to the member's address.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/syncer"
@@ -54,9 +55,11 @@ type Options struct {
 	// Member is the administrator's client of the member, Ingress that of the ingress cluster;
 	// without it the kubeconfig is stored in File.
 	Member, Ingress dynamic.Interface
+	// Tokens are asked for by this client of the member.
+	Tokens corev1.ServiceAccountsGetter
 	// IngressNamespace is where the Secret with the kubeconfig is.
 	IngressNamespace, File string
-	// Report is told what is done: "created", "updated", "unchanged" or "deleted", and the object.
+	// Report is told what is done: "created", "updated", "unchanged", "deleted" or "refused", and the object.
 	Report func(did, what string)
 }
 
@@ -92,7 +95,10 @@ func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 	wanted := map[string]bool{}
 	for _, object := range objects {
 		wanted[named(object)] = true
-		if err := o.apply(ctx, o.Member, object); err != nil {
+		err := o.apply(ctx, o.Member, object)
+		if apierrors.IsForbidden(err) && len(o.Namespaces) > 0 && object.GetNamespace() == "" {
+			o.Report("refused", named(object)) // whoever may act in some namespaces alone: the identity cannot be read then
+		} else if err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -100,15 +106,15 @@ func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 	if err := o.removeLabelled(ctx, wanted); err != nil {
 		return time.Time{}, err
 	}
-	token, expires, err := o.token(ctx)
-	if err == nil {
-		err = o.store(ctx, token)
+	granted, err := RequestToken(ctx, o.Tokens, o.Namespace, o.Account, lifetime)
+	if err != nil {
+		return time.Time{}, err
 	}
-	return expires, err
+	return granted.ExpirationTimestamp.Time, o.store(ctx, granted.Token)
 }
 
 // Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the
-// member before it loses its rights. What is gone already is no error. The namespace stays.
+// member before it loses its rights. What is gone already is no error.
 func Unlink(ctx context.Context, o *Options) error {
 	objects, err := o.Objects()
 	if err != nil {
@@ -124,7 +130,10 @@ func Unlink(ctx context.Context, o *Options) error {
 	if err := o.unstore(ctx); err != nil {
 		return err
 	}
-	return o.removeLabelled(ctx, nil)
+	if err := o.removeLabelled(ctx, nil); err != nil {
+		return err
+	}
+	return o.removeNamespace(ctx)
 }
 
 //go:embed member.yaml
@@ -164,6 +173,12 @@ func resource(client dynamic.Interface, o *unstructured.Unstructured) dynamic.Re
 	return client.Resource(plural).Namespace(o.GetNamespace())
 }
 
+// made reports whether link made an object, for whichever account.
+func made(is *unstructured.Unstructured) bool {
+	labels := is.GetLabels()
+	return labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue
+}
+
 // get reads an object as it is; nil: it is not there. It is an error if link did not make it,
 // or made it for another member. A namespace is anybody's.
 func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -175,7 +190,7 @@ func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstr
 		return nil, fmt.Errorf("%s: %w", named(want), err)
 	}
 	labels, member := is.GetLabels(), is.GetAnnotations()[memberAnnotation]
-	switch ours := labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue && labels[accountLabel] == o.Account; {
+	switch ours := made(is) && labels[accountLabel] == o.Account; {
 	case is.GetKind() == "Namespace":
 	case !ours:
 		return nil, fmt.Errorf("%s is there and was not made by link for this account: give another --account or NAME, or take it away", named(want))
@@ -216,7 +231,7 @@ func (o *Options) delete(ctx context.Context, client dynamic.Interface, is *unst
 }
 
 // removeLabelled deletes what carries our labels in the member, what is wanted aside: bindings
-// before roles, and the account last. The namespace stays.
+// before roles, and the account last.
 func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) error {
 	selector := fmt.Sprintf("%s=%s,%s=%s,%s=%s", syncer.LabelManagedBy, syncer.ManagedBy, nameLabel, nameValue, accountLabel, o.Account)
 	rbac := rbacv1.SchemeGroupVersion
@@ -241,4 +256,22 @@ func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) er
 		}
 	}
 	return nil
+}
+
+// removeNamespace deletes the namespace of the account if link made it and no other account lives in it: another
+// ingress cluster's, or that of Tributary itself.
+func (o *Options) removeNamespace(ctx context.Context) error {
+	namespaces, accounts := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	is, err := o.Member.Resource(namespaces).Get(ctx, o.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
+		return nil
+	}
+	if err != nil || !made(is) {
+		return err
+	}
+	others, err := o.Member.Resource(accounts).Namespace(o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name!=default"})
+	if err != nil || len(others.Items) > 0 {
+		return err
+	}
+	return o.delete(ctx, o.Member, is)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -32,20 +34,20 @@ import (
 type world struct {
 	t               *testing.T
 	member, ingress *dynamicfake.FakeDynamicClient
+	tokens          *fake.Clientset
 	dir             string
 	did             map[string]int
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, member: newCluster(), ingress: newCluster(), dir: t.TempDir()}
-	tokens := 0
-	w.member.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		tokens++
+	w := &world{t: t, member: newCluster(), ingress: newCluster(), tokens: fake.NewClientset(), dir: t.TempDir()}
+	given := int64(0)
+	w.tokens.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		given++
 		claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"kubernetes.io":{"namespace":%q,"serviceaccount":{"name":"tributary-member","uid":"u"}}}`,
-			time.Now().Unix(), time.Now().Add(time.Hour).Unix()+int64(tokens), action.GetNamespace())
-		return true, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "status": map[string]any{
-			"token": "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln", "expirationTimestamp": "2026-03-01T12:00:00Z",
-		}}}, nil
+			time.Now().Unix(), time.Now().Add(time.Hour).Unix()+given, action.GetNamespace())
+		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: token}}, nil
 	})
 	return w
 }
@@ -84,7 +86,7 @@ func (w *world) options(edit ...func(*Options)) *Options {
 	w.did = map[string]int{}
 	o := &Options{
 		Name: "idc-a", Namespace: "tributary-system", Account: "tributary-member", Server: &rest.Config{Host: "https://a.example:6443"},
-		Member: w.member, File: filepath.Join(w.dir, "idc-a.kubeconfig"), IngressNamespace: "tributary-system",
+		Member: w.member, Tokens: w.tokens.CoreV1(), File: filepath.Join(w.dir, "idc-a.kubeconfig"), IngressNamespace: "tributary-system",
 		Report: func(did, _ string) { w.did[did]++ },
 	}
 	for _, e := range edit {
@@ -125,9 +127,9 @@ func TestLinkAndUnlinkWithAFile(t *testing.T) {
 	if second, _ := os.ReadFile(file); string(second) == string(first) {
 		t.Error("a second call gives no other token")
 	}
-	w.link("created:2 deleted:2 unchanged:3 written:1", only("shop"))
-	w.link("created:2 deleted:2 unchanged:3 written:1")
-	w.unlink("deleted:6")
+	w.link("created:2 unchanged:4 updated:1 written:1", only("shop"))
+	w.link("deleted:2 unchanged:4 updated:1 written:1")
+	w.unlink("deleted:7")
 	w.unlink("")
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Error("the kubeconfig stays")
@@ -136,18 +138,39 @@ func TestLinkAndUnlinkWithAFile(t *testing.T) {
 
 func TestLinkAndUnlinkWithASecret(t *testing.T) {
 	w := newWorld(t)
-	w.link("created:7", inSecret(w), only("shop"))
+	w.foreign(w.member, "v1", "Namespace", "", "tributary-system")
+	w.link("created:8", inSecret(w), only("shop"))
 	o := w.options()
 	secrets := resource(w.ingress, o.secret(nil))
 	secret, err := secrets.Get(t.Context(), "idc-a", metav1.GetOptions{})
 	if err != nil || secret.GetLabels()[config.SecretLabel] != config.SecretLabelValue || secret.GetAnnotations()[config.SettingsAnnotation] != "namespaces: {include: [shop], exclude: []}" {
 		t.Errorf("%+v, %v", secret, err)
 	}
-	w.link("unchanged:5 updated:1", inSecret(w), only("shop"))
-	w.unlink("deleted:6", inSecret(w), only("shop"))
+	w.link("unchanged:7 updated:1", inSecret(w), only("shop"))
+	w.unlink("deleted:8", inSecret(w), only("shop"))
 	if _, err := secrets.Get(t.Context(), "idc-a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Secret stays: %v", err)
 	}
+}
+
+// TestANamespaceWithAnotherAccountStays: of another ingress cluster, or of Tributary itself.
+func TestANamespaceWithAnotherAccountStays(t *testing.T) {
+	w := newWorld(t)
+	w.link("created:6 written:1")
+	w.foreign(w.member, "v1", "ServiceAccount", "tributary-system", "tributary")
+	w.unlink("deleted:6")
+}
+
+// TestRolesAreEnough for whoever may act in some namespaces alone.
+func TestRolesAreEnough(t *testing.T) {
+	w := newWorld(t)
+	w.foreign(w.member, "v1", "Namespace", "", "tributary-system")
+	w.member.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		beyond := action.GetNamespace() == "" && strings.HasPrefix(action.GetResource().Resource, "clusterrole")
+		return beyond, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", nil)
+	})
+	w.link("created:5 refused:2 written:1", only("shop"))
+	w.unlink("deleted:6", only("shop"))
 }
 
 // TestWhatLinkDidNotMake is neither changed nor deleted.
@@ -230,7 +253,7 @@ func TestLeastRights(t *testing.T) {
 				}
 			}
 		}
-		if want := 4 + max(2, 2*len(namespaces)); len(objects) != want {
+		if want := 6 + 2*len(namespaces); len(objects) != want {
 			t.Errorf("%d objects for %v; want %d", len(objects), namespaces, want)
 		}
 	}
