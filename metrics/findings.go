@@ -81,12 +81,16 @@ func (c *ClusterStatus) findings(add func(grave bool, do, format string, args ..
 		add(grave, "tributary trace --cluster "+c.Name, "The oldest change of cluster %s waits for %s.", c.Name, time.Duration(c.LagSeconds*float64(time.Second)).Round(time.Second))
 	}
 	for _, condition := range c.Conditions {
+		do := "tributary check --config FILE"
+		if condition.Reason == "Drained" {
+			do = "set drain: false when it is to serve again"
+		}
 		if c.Up {
-			add(false, "tributary status --cluster "+c.Name, "Cluster %s: %s%s.", c.Name, condition.Reason, colon(condition.Message))
+			add(false, do, "Cluster %s: %s.", c.Name, cmp.Or(strings.TrimSuffix(condition.Message, "."), condition.Reason))
 		}
 	}
 	if c.Native != nil && c.Native.DifferingCount > 0 {
-		add(false, "tributary status --cluster "+c.Name+" -o yaml", "%d Services of cluster %s differ from its own Endpoints for long.", c.Native.DifferingCount, c.Name)
+		add(false, "tributary status -o yaml names them", "%d Services of cluster %s differ from its own Endpoints for long.", c.Native.DifferingCount, c.Name)
 	}
 }
 

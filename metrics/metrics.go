@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/bits"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +21,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version and Revision are shown by build_info.
 	Version, Revision string
+	// Export, if any, is handed every record that is told. It must not wait.
+	Export func(*record.Change)
 	// Status is asked at every scrape for the value of the gauges. It must be
 	// safe for concurrent use and answer without waiting for a cluster.
 	// Conflicts, Rejected and Orphans are added by Metrics. nil: no gauges.
@@ -34,10 +35,9 @@ type Metrics struct {
 	registry *prometheus.Registry
 	ring     *record.Ring
 	log      *record.Log
+	export   func(*record.Change)
 	status   func() Status
 	troubles troubles
-	// removed has the names of clusters that left the configuration.
-	removed sync.Map
 
 	latency, native, delay           *prometheus.HistogramVec
 	requests, written                *prometheus.CounterVec
@@ -52,7 +52,7 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), ring: record.NewRing(0, 0), log: record.NewLog(o.Logger), status: o.Status,
+		registry: prometheus.NewRegistry(), ring: record.NewRing(0, 0), log: record.NewLog(o.Logger), export: o.Export, status: o.Status,
 		troubles: troubles{of: map[replicaKey]Trouble{}},
 	}
 	if m.status == nil {
@@ -93,7 +93,7 @@ func (m *Metrics) Changes() *record.Ring { return m.ring }
 // first, second, fourth, eighth … failure are told).
 func (m *Metrics) Change(rec record.Change) (seq uint64) {
 	rec.TraceID = record.NewTraceID()
-	if rec.Result == record.Written && rec.Cause.Live && m.known(rec.Cluster) {
+	if rec.Result == record.Written && rec.Cause.Live {
 		m.observe(&rec)
 	}
 	if !worthTelling(&rec) {
@@ -101,6 +101,9 @@ func (m *Metrics) Change(rec record.Change) (seq uint64) {
 	}
 	seq = m.ring.Add(&rec)
 	m.log.Write(&rec)
+	if m.export != nil {
+		m.export(&rec)
+	}
 	return seq
 }
 
@@ -128,31 +131,4 @@ func (m *Metrics) observe(rec *record.Change) {
 	if c := &rec.Cause; !c.SourceTime.IsZero() {
 		m.delay.WithLabelValues(rec.Cluster).Observe(min(max(0, c.Arrival.Sub(c.SourceTime)), longestDelay).Seconds())
 	}
-}
-
-// AddCluster and RemoveCluster follow the configuration. AddCluster makes the
-// series that a rate needs to begin at 0. After RemoveCluster the cluster's
-// series are gone, and what its goroutines still report while they end does
-// not bring them back.
-func (m *Metrics) AddCluster(name string) {
-	m.removed.Delete(name)
-	for _, lane := range []string{"removal", "addition", "bulk"} {
-		for _, stage := range []string{"queue", "compute", "write", "total"} {
-			m.latency.WithLabelValues(name, lane, stage)
-		}
-	}
-}
-
-// RemoveCluster: see AddCluster.
-func (m *Metrics) RemoveCluster(name string) {
-	m.removed.Store(name, true)
-	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.latency, m.native, m.delay, m.requests, m.requestTook} {
-		vec.DeletePartialMatch(prometheus.Labels{"member_cluster": name})
-	}
-}
-
-// known is false for a cluster that left the configuration.
-func (m *Metrics) known(cluster string) bool {
-	_, gone := m.removed.Load(cluster)
-	return !gone
 }

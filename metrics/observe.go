@@ -35,9 +35,7 @@ func (m *Metrics) Write(kind, verb string, result WriteResult) {
 // NativeLag says how much later than we a member's own controller came to the
 // same endpoints.
 func (m *Metrics) NativeLag(cluster string, lag time.Duration) {
-	if m.known(cluster) {
-		m.native.WithLabelValues(cluster).Observe(lag.Seconds())
-	}
+	m.native.WithLabelValues(cluster).Observe(lag.Seconds())
 }
 
 // ConfigReload counts that an edited configuration was read: err is nil when
@@ -53,11 +51,6 @@ func (m *Metrics) ConfigReload(err error) {
 // SinkRequest counts a request to a sink's receiver. result is one of a closed set.
 func (m *Metrics) SinkRequest(sink, result string) {
 	m.sinkSent.WithLabelValues(sink, result).Inc()
-}
-
-// RemoveSink drops the series of a sink that left the configuration.
-func (m *Metrics) RemoveSink(sink string) {
-	m.sinkSent.DeletePartialMatch(prometheus.Labels{"sink": sink})
 }
 
 // Workqueue returns what a client-go workqueue reports into.

@@ -15,36 +15,6 @@ import (
 	"tributary.dev/tributary/metrics/record"
 )
 
-// series counts the series that mention the cluster.
-func series(t *testing.T, m *Metrics, cluster string) (n int) {
-	t.Helper()
-	return bytes.Count(scraped(m), fmt.Appendf(nil, "cluster=%q", cluster))
-}
-
-func TestRemovedClusterHasNoSeries(t *testing.T) {
-	m := New(Options{})
-	m.AddCluster("idc-a")
-	m.AddCluster("idc-z")
-	feed(m, "idc-a")
-	feed(m, "idc-z")
-	m.Report("shop", "web", Trouble{})
-	before := series(t, m, "idc-a")
-	m.RemoveCluster("idc-z")
-	feed(m, "idc-z") // late reports
-	m.Report("shop", "web", Trouble{})
-	if n := series(t, m, "idc-z"); n != 0 {
-		t.Errorf("%d series of a removed cluster", n)
-	}
-	if n := series(t, m, "idc-a"); n != before {
-		t.Errorf("%d series of the other cluster; were %d", n, before)
-	}
-	m.AddCluster("idc-z")
-	feed(m, "idc-z")
-	if series(t, m, "idc-z") == 0 {
-		t.Error("a cluster that returns has no series")
-	}
-}
-
 // TestSeriesDoNotGrowWithServices: 5,000 Services with troubles of their own.
 func TestSeriesDoNotGrowWithServices(t *testing.T) {
 	count := func(services int) int {

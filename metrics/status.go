@@ -248,22 +248,3 @@ func (m *Metrics) whole() Status {
 }
 
 func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), MaxTroubles)]...) }
-
-// Of leaves of a status what concerns a member; with an empty name, all of it.
-func (s Status) Of(cluster string) Status {
-	if cluster == "" {
-		return s
-	}
-	s.Clusters = cut(s.Clusters, func(c ClusterStatus) bool { return c.Name == cluster })
-	s.Orphans = cut(s.Orphans, func(o OrphanStatus) bool { return o.Cluster == cluster })
-	s.Conflicts = cut(s.Conflicts, func(c Conflict) bool { return c.Cluster == cluster })
-	s.Rejected = cut(s.Rejected, func(r Rejection) bool { return r.Cluster == cluster })
-	s.ConflictCount, s.RejectedCount = len(s.Conflicts), len(s.Rejected)
-	s.Lanes, s.Sinks = nil, nil // which are about all
-	return s
-}
-
-// cut returns what of a list, which others may hold, is to be kept.
-func cut[T any](list []T, keep func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return !keep(one) })
-}

@@ -19,31 +19,20 @@ const (
 	RoleIngress Role = "ingress"
 )
 
-// Transport returns a wrapper for rest.Config.Wrap that counts the answers of
-// one API server and times them until they begin. cluster is empty for the
-// ingress cluster.
+// Transport returns a wrapper for rest.Config.Wrap that counts the answers of one API server
+// and times them until they begin. cluster is empty for the ingress cluster.
 func (m *Metrics) Transport(role Role, cluster string) func(http.RoundTripper) http.RoundTripper {
 	of := prometheus.Labels{"role": string(role), "member_cluster": cluster}
 	return func(next http.RoundTripper) http.RoundTripper {
 		timed := promhttp.InstrumentRoundTripperDuration(m.requestTook.MustCurryWith(of), next)
-		counted := promhttp.InstrumentRoundTripperCounter(m.requests.MustCurryWith(of), timed)
-		return &transport{counted: counted, next: next, known: func() bool { return m.known(cluster) }}
+		return transport{promhttp.InstrumentRoundTripperCounter(m.requests.MustCurryWith(of), timed), next}
 	}
 }
 
 type transport struct {
-	counted, next http.RoundTripper
-	known         func() bool
+	http.RoundTripper
+	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !t.known() {
-		return t.next.RoundTrip(req)
-	}
-	return t.counted.RoundTrip(req)
-}
-
-// WrappedRoundTripper lets client-go reach the transport below, which it does
-// to close idle connections.
-func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+// WrappedRoundTripper lets client-go reach the transport below, which it does to close idle connections.
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }

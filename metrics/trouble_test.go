@@ -80,7 +80,7 @@ func TestFindings(t *testing.T) {
 		{"a drained member away", func(s *Status) {
 			s.Clusters[0].Up, s.Clusters[0].Conditions = false, []Condition{{Reason: "Drained"}}
 		}, false, "idc-a"},
-		{"doubt", func(s *Status) { s.Clusters[0].Conditions = []Condition{{"Refused", "may not be read: pods in pay"}} }, false, "Refused: may not be read: pods in pay."},
+		{"doubt", func(s *Status) { s.Clusters[0].Conditions = []Condition{{"Refused", "may not be read: pods in pay"}} }, false, "Cluster idc-a: may not be read: pods in pay."},
 		{"lag", func(s *Status) { s.Clusters[0].LagSeconds = 75 }, true, "waits for 1m15s"},
 		{"orphans", func(s *Status) { s.Orphans = []OrphanStatus{{"old", 2, 9}} }, false, "2 replicas have 9 endpoints of it"},
 		{"sink", func(s *Status) { s.Sinks = []SinkStatus{{Name: "slb", State: "failing", Pending: 3}} }, true, "slb is not told: 3 Services wait."},

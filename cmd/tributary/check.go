@@ -114,9 +114,6 @@ func (k *checker) clusters(ctx context.Context) []*checked {
 		all = append(all, c)
 		group.Go(func() {
 			access := k.loaded.Members[member.Name]
-			if why := app.NotRenewed(access); why != "" {
-				c.note("%s", why)
-			}
 			c.check(ctx, access, func(ctx context.Context, session *kube.Session) { c.rights(ctx, session, memberNeeds(member)) })
 		})
 	}

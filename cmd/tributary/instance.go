@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/metrics/page"
 )
 
 const (
@@ -63,7 +65,7 @@ func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
 }
 
 // ask reads what a page of an instance answers.
-func ask[T any](ctx context.Context, from *instanceFlags, page string, query url.Values) (*T, error) {
+func ask[T any](ctx context.Context, from *instanceFlags, path string, query url.Values) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	i, err := from.open(ctx)
@@ -71,7 +73,7 @@ func ask[T any](ctx context.Context, from *instanceFlags, page string, query url
 		return nil, err
 	}
 	defer i.close()
-	body, err := i.get(ctx, page, query)
+	body, err := i.get(ctx, path, query)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +110,8 @@ func (i *instance) close() {
 }
 
 // get asks for a page. The caller closes the body.
-func (i *instance) get(ctx context.Context, page string, query url.Values) (io.ReadCloser, error) {
-	target := i.base.JoinPath(page)
+func (i *instance) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	target := i.base.JoinPath(path)
 	target.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
@@ -129,7 +131,7 @@ func (i *instance) get(ctx context.Context, page string, query url.Values) (io.R
 	}
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxComplaint))
-	err = fmt.Errorf("%s answered %s: %s", target.Redacted(), response.Status, strings.TrimSpace(clean(string(said))))
+	err = fmt.Errorf("%s answered %s: %s", target.Redacted(), response.Status, strings.TrimSpace(page.Legible(string(said))))
 	if response.StatusCode == http.StatusBadRequest {
 		return nil, usage{err}
 	}

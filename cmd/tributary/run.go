@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -37,28 +36,14 @@ func newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// openUsable is openConfig for what cannot begin with every file: it fails if the kubeconfig of
-// the ingress cluster is refused, or every member's. A refused kubeconfig among good ones
-// concerns its member alone, and members that are Secrets are not known yet.
+// openUsable is openConfig for what cannot begin without an ingress cluster. A kubeconfig that is
+// refused concerns its member alone.
 func openUsable(path string) (*config.Watcher, error) {
 	watcher, err := openConfig(path)
-	if err != nil {
-		return nil, err
+	if err == nil && watcher.Loaded().Ingress.REST == nil {
+		return nil, usage{watcher.Loaded().Ingress.Err}
 	}
-	loaded := watcher.Loaded()
-	if loaded.Ingress.REST == nil {
-		return nil, usage{loaded.Ingress.Err}
-	}
-	var refused []error
-	for _, c := range loaded.Config.Clusters {
-		if access := loaded.Members[c.Name]; access.REST == nil {
-			refused = append(refused, access.Err)
-		}
-	}
-	if len(refused) > 0 && len(refused) == len(loaded.Config.Clusters) && loaded.Config.ClustersFrom.Secrets == nil {
-		return nil, usage{errors.Join(refused...)}
-	}
-	return watcher, nil
+	return watcher, err
 }
 
 // libraries is done once: klog and log have one logger a process, which nothing may replace

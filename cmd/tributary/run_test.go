@@ -143,7 +143,7 @@ func (w *world) says(want string, args ...string) {
 func (w *world) until(what string, is func(s *metrics.Status) bool) {
 	w.Helper()
 	for {
-		status, err := lookAt(w.Context(), &instanceFlags{server: w.listen}, "")
+		status, err := ask[metrics.Status](w.Context(), &instanceFlags{server: w.listen}, "/debug/status", nil)
 		if err == nil && is(status) {
 			return
 		}
@@ -198,7 +198,7 @@ func TestRun(t *testing.T) {
 	w.until("well", leads)
 	for _, command := range []struct{ args, want string }{
 		{"status", "All is well."},
-		{"status --cluster idc-a -o json", `"name": "idc-a"`},
+		{"status -o json", `"name": "idc-a"`},
 		{"explain shop/web", "web-1  10.1.0.2  ready  ready"},
 		{"explain shop/web -o yaml", "cluster: idc-b"},
 		{"trace --ip 10.1.0.1", "-10.1.0.1:80"},
@@ -208,11 +208,14 @@ func TestRun(t *testing.T) {
 		w.says(command.want, append(strings.Fields(command.args), server...)...)
 	}
 	for _, command := range []struct{ args, want string }{
-		{"status --cluster idc-z", `member "idc-z" not found`}, {"explain shop/other", `service "shop/other" not found`},
+		{"explain shop/other", `service "shop/other" not found`},
 	} {
 		if code, _, errs := call(t, append(strings.Fields(command.args), server...)...); code != exitFailed || !strings.Contains(errs, command.want) {
 			t.Errorf("%s: exit %d\n%s", command.args, code, errs)
 		}
+	}
+	if code, _, errs := call(t, append([]string{"trace", "--ip", "banana"}, server...)...); code != exitUsage || !strings.Contains(errs, `ip: "banana" is not an IP address`) {
+		t.Errorf("exit %d\n%s", code, errs)
 	}
 	w.says("Nothing to write", "plan", "--config", w.files())
 
@@ -221,7 +224,7 @@ func TestRun(t *testing.T) {
 	w.shows("10.1.0.2:false 10.2.0.1:true 10.2.0.2:true")
 	w.says("idc-a: live, Drained\n", "explain", "shop/web", "--server", w.listen)
 	w.says("reserve  not ready  drained: others serve", "explain", "shop/web", "--server", w.listen)
-	w.says("idc-a: Drained", "status", "--server", w.listen)
+	w.says("idc-a: drained", "status", "--server", w.listen)
 	w.extra = "bogus: 1\n"
 	w.files()
 	w.until("refused", func(s *metrics.Status) bool { return strings.Contains(s.Config.Error, "bogus") })

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,15 +26,14 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show members, lag, queue, conflicts and orphans of a running instance", Args: cobra.NoArgs,
 		Long:    "Show the state of a running instance: first whether all is well, or what is wrong and what to type.",
-		Example: "  tributary status\n  tributary status --context ingress --cluster idc-a\n  tributary status --context ingress --watch",
+		Example: "  tributary status\n  tributary status --context ingress --watch",
 	}
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd)
-	cluster := cmd.Flags().String("cluster", "", "only what concerns this `member`")
 	watch := cmd.Flags().BoolP("watch", "w", false, "show it again every 2 seconds, also of another process that leads meanwhile")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		out := cmd.OutOrStdout()
 		for {
-			status, err := lookAt(cmd.Context(), from, *cluster)
+			status, err := ask[metrics.Status](cmd.Context(), from, "/debug/status", nil)
 			if err == nil {
 				if *watch && *output == "text" {
 					_, _ = io.WriteString(out, "\x1b[H\x1b[2J") // home, and clear
@@ -51,19 +49,6 @@ func newStatusCommand() *cobra.Command {
 		}
 	}
 	return cmd
-}
-
-// lookAt asks for the status of an instance, or of one of its members.
-func lookAt(ctx context.Context, from *instanceFlags, cluster string) (*metrics.Status, error) {
-	query := url.Values{}
-	if cluster != "" {
-		query.Set("cluster", cluster)
-	}
-	status, err := ask[metrics.Status](ctx, from, "/debug/status", query)
-	if err == nil && cluster != "" && len(status.Orphans) == 0 && len(status.Clusters) == 0 {
-		err = fmt.Errorf("member %q not found; tributary status names all", cluster)
-	}
-	return status, err
 }
 
 // pause waits; it returns false when ctx ended before.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"tributary.dev/tributary/metrics/page"
 )
@@ -25,7 +24,7 @@ type printer struct {
 func (p *printer) printf(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
-			args[i] = clean(text)
+			args[i] = page.Legible(text)
 		}
 	}
 	if p.err == nil {
@@ -41,7 +40,7 @@ func (p *printer) table(headings []string, rows [][]string) {
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, cells := range append([][]string{headings}, rows...) {
 		for i := range cells {
-			cells[i] = clean(cmp.Or(cells[i], "-"))
+			cells[i] = page.Legible(cmp.Or(cells[i], "-"))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -58,19 +57,6 @@ func (p *printer) section(headline string, total int, headings []string, rows []
 	if total > len(rows) {
 		p.printf("… and %d more\n", total-len(rows))
 	}
-}
-
-// clean keeps text that a cluster chose from driving the terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // stamp renders a time in UTC with milliseconds, so that it can be compared

@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/metrics/page"
@@ -23,12 +25,6 @@ import (
 
 // maxLine bounds one change record: a first fill may name 5,000 addresses.
 const maxLine = 16 << 20
-
-// traceColumns are the headings, and how wide the columns are: rows are printed as they come.
-var traceColumns = []struct {
-	heading string
-	width   int
-}{{"SEEN", 24}, {"TOTAL", 7}, {"QUEUE", 7}, {"COMPUTE", 7}, {"WRITE", 7}, {"RESULT", 7}, {"CLUSTER", 10}, {"SERVICE", 20}, {"CAUSE", 32}, {"CHANGE", 0}}
 
 // newTraceCommand shows change records, newest last; with --follow until it is
 // interrupted.
@@ -46,20 +42,11 @@ func newTraceCommand() *cobra.Command {
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{}
-		for _, name := range []string{"service", "cluster", "ip"} {
-			if flag := flags.Lookup(name); flag.Changed {
-				query.Set(name, flag.Value.String())
+		flags.Visit(func(f *pflag.Flag) {
+			if slices.Contains([]string{"service", "cluster", "ip", "follow"}, f.Name) {
+				query.Set(f.Name, f.Value.String())
 			}
-		}
-		if _, err := record.ParseChangesQuery(query); err != nil {
-			if bad, ok := errors.AsType[*record.ParamError](err); ok {
-				err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
-			}
-			return usage{err}
-		}
-		if *follow {
-			query.Set("follow", "true")
-		}
+		})
 		t := &tracer{out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), format: *output}
 		err := t.run(cmd.Context(), from, query)
 		switch {
@@ -105,7 +92,7 @@ func (t *tracer) run(ctx context.Context, from *instanceFlags, query url.Values)
 }
 
 // line handles one line of the answer: a record, a note about missed ones, or
-// an empty line that keeps the connection alive.
+// an empty line that keeps the connection alive. A record is shown to programs as it came.
 func (t *tracer) line(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
@@ -122,60 +109,50 @@ func (t *tracer) line(line []byte) error {
 		return nil
 	}
 	t.shown++
-	return t.show(line, &received.Change)
-}
-
-// show prints a record: for programs as it came, one JSON object a line or one YAML document.
-func (t *tracer) show(line []byte, rec *record.Change) error {
-	var text []byte
-	var err error
+	text := string(line) + "\n"
 	switch t.format {
-	case "json":
-		text = fmt.Appendf(nil, "%s\n", line)
 	case "yaml":
-		text, err = yaml.JSONToYAML(line)
-		text = append([]byte("---\n"), text...)
-	default:
-		var cells []string
-		if t.shown == 1 {
-			for _, c := range traceColumns {
-				cells = append(cells, c.heading)
-			}
-			text = append(text, row(cells)...)
+		document, err := yaml.JSONToYAML(line)
+		if err != nil {
+			return err
 		}
-		text = append(text, row(changeCells(rec))...)
+		text = "---\n" + string(document)
+	case "text":
+		text = row(cellsOf(&received.Change))
+		if t.shown == 1 {
+			text = row(headings) + text
+		}
 	}
-	if err == nil {
-		_, err = t.out.Write(text)
-	}
+	_, err := io.WriteString(t.out, text)
 	return err
 }
+
+// headings of the columns, and how wide these are: rows are shown as they come, so that no row knows the next.
+var (
+	headings = []string{"SEEN", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "RESULT", "CLUSTER", "SERVICE", "CAUSE", "CHANGE"}
+	widths   = []int{24, 7, 7, 7, 7, 7, 10, 20, 32, 0}
+)
 
 // row puts cells below the headings.
 func row(cells []string) string {
 	var b strings.Builder
 	for i, cell := range cells {
-		fmt.Fprintf(&b, "%-*s  ", traceColumns[i].width, clean(cell))
+		fmt.Fprintf(&b, "%-*s  ", widths[i], page.Legible(cell))
 	}
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-func changeCells(rec *record.Change) []string {
+func cellsOf(rec *record.Change) []string {
 	s := &rec.Stages
-	change := delta(rec.Added, rec.Removed, rec.Readied, rec.Unreadied)
+	change, cause := delta(rec.Added, rec.Removed, rec.Readied, rec.Unreadied), rec.Cause.String()
 	if rec.Error != "" {
 		change += " error: " + rec.Error
 	}
+	if rec.Causes > 1 {
+		cause += fmt.Sprintf(", the first of %d", rec.Causes)
+	}
 	return []string{
 		stamp(rec.Cause.Arrival), page.Short(s.Total), page.Short(s.Queue), page.Short(s.Compute), page.Short(s.Write()),
-		string(rec.Result), rec.Cluster, rec.Namespace + "/" + rec.Service, causeText(rec), change,
+		string(rec.Result), rec.Cluster, rec.Namespace + "/" + rec.Service, cause, change,
 	}
-}
-
-func causeText(rec *record.Change) string {
-	text := rec.Cause.String()
-	if rec.Causes > 1 {
-		text += fmt.Sprintf(", the first of %d", rec.Causes)
-	}
-	return text
 }

@@ -29,7 +29,7 @@ import (
 )
 
 // pod makes a pod of tributary's account, and a kubeconfig with a token that is bound to
-// it, as a kubelet gives one.
+// it, as a kubelet gives one. What is started next runs in it.
 func (w *world) pod(name string) (kubeconfig string) {
 	w.Helper()
 	ctx, client := w.Context(), w.ingress.Client
@@ -51,6 +51,7 @@ func (w *world) pod(name string) (kubeconfig string) {
 	w.must(err)
 	text, err := w.ingress.Cluster.Kubeconfig(cluster.User{Name: fleet.ProductUser, Token: token.Status.Token})
 	w.must(err)
+	w.env = []string{"POD_NAME=" + name}
 	kubeconfig = filepath.Join(w.dir, name+".kubeconfig")
 	w.must(os.WriteFile(kubeconfig, text, 0o600))
 	return kubeconfig

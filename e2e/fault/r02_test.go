@@ -29,7 +29,7 @@ func (w *world) standby() *fleet.Tributary {
 	w.must(err)
 	second.listen = fmt.Sprintf("127.0.0.1:%d", port)
 	w.must(second.write())
-	p := fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: second.path})
+	p := fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: second.path, Env: w.env})
 	w.must(p.WaitReady(w.Context()))
 	w.Cleanup(func() {
 		if w.Failed() {

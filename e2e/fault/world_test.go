@@ -38,8 +38,10 @@ type world struct {
 	dir    string
 	config configuration
 	proc   *fleet.Tributary
-	rec    *history.Recorder
-	laws   history.Settings
+	// env is added to the environment of what is started next.
+	env  []string
+	rec  *history.Recorder
+	laws history.Settings
 	// down is open while tributary does not run or is not ready.
 	down *history.Mark
 	// members are those whose share is judged; by default both.
@@ -154,7 +156,7 @@ func (w *world) start() {
 		w.record()
 	}
 	w.must(w.config.write())
-	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config.path})
+	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config.path, Env: w.env})
 	w.ready()
 }
 

@@ -5,7 +5,6 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -41,15 +40,14 @@ func sample(t *testing.T, line int) *record.Change {
 }
 
 func TestSpansOfAChange(t *testing.T) {
-	ring, seen := record.NewRing(0, 0), tracetest.NewInMemoryExporter()
-	e := newExporter(Options{Changes: ring, Version: "v1"}, sdktrace.WithSyncer(seen))
+	seen := tracetest.NewInMemoryExporter()
+	e := newExporter("v1", sdktrace.WithSyncer(seen))
 	removal, failed := sample(t, 0), sample(t, 1)
 	removal.TraceID = record.NewTraceID()
 	failed.Error = "\xff" + strings.Repeat("x", 5000)
 	failed.Added = make([]string, 100)
-	ring.Add(removal)
-	ring.Add(failed)
-	e.emit()
+	e.Export(removal)
+	e.Export(failed)
 	spans := map[string]tracetest.SpanStub{}
 	for _, s := range seen.GetSpans() {
 		key := s.Name
@@ -88,16 +86,17 @@ func TestNothingIsSentWithoutAnEndpoint(t *testing.T) {
 			for name, value := range env {
 				t.Setenv(name, value)
 			}
-			e, err := New(t.Context(), Options{Changes: record.NewRing(0, 0), Logger: slog.New(slog.DiscardHandler)})
+			e, err := New(t.Context(), "v1", slog.New(slog.DiscardHandler))
 			if e != nil || err != nil {
 				t.Errorf("%v: %v, %v", env, e, err)
 			}
-			e.Run(t.Context()) // of nil, does nothing
+			e.Export(nil) // of nil, does nothing
+			e.Shutdown()
 		})
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	if _, err := New(t.Context(), Options{Logger: slog.New(slog.DiscardHandler)}); err == nil {
+	if _, err := New(t.Context(), "v1", slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("grpc is accepted")
 	}
 }
@@ -118,17 +117,12 @@ func TestExport(t *testing.T) {
 		var out bytes.Buffer
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", strings.Replace(collector.URL, "://", "://user:hunter2@", 1))
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2")
-		ring := record.NewRing(0, 0)
-		e, err := New(t.Context(), Options{Changes: ring, Version: "v1", Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		e, err := New(t.Context(), "v1", slog.New(slog.NewTextHandler(&out, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, end := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); e.Run(ctx) }()
-		ring.Add(sample(t, 0))
-		end()
-		<-done
+		e.Export(sample(t, 0))
+		e.Shutdown()
 		return out.String()
 	}
 	log := export()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxAddresses bounds each list of addresses in a span; the counts are exact.
+	// maxAddresses bounds each list of addresses in a span.
 	maxAddresses = 32
 	// maxText bounds text that a cluster chose, maxError an error.
 	maxText, maxError = 256, 1024
@@ -38,10 +38,7 @@ var _ sdktrace.IDGenerator = recordIDs{}
 // NewIDs implements sdktrace.IDGenerator.
 func (g recordIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	text, _ := ctx.Value(traceIDKey{}).(string)
-	id, err := trace.TraceIDFromHex(text)
-	if err != nil { // a record that was not made by Metrics.Change
-		id, _ = trace.TraceIDFromHex(record.NewTraceID())
-	}
+	id, _ := trace.TraceIDFromHex(text)
 	return id, g.NewSpanID(ctx, id)
 }
 
@@ -51,14 +48,17 @@ func (recordIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	return id
 }
 
-// emit makes the spans of a record: one for the change, from the arrival of the
-// event to the last acknowledgement, and within it one for each step.
+// Export makes the spans of a record: one for the change, from the arrival of the event to the
+// last acknowledgement, and within it one for each step. It waits for nobody.
 //
 // All times are the arrival's plus what the monotonic clock measured, so that a
 // step of the wall clock bends no span.
-func emit(tracer trace.Tracer, rec *record.Change) {
+func (e *Exporter) Export(rec *record.Change) {
+	if e == nil {
+		return
+	}
 	start := rec.Cause.Arrival
-	ctx, span := tracer.Start(context.WithValue(context.Background(), traceIDKey{}, rec.TraceID), "change",
+	ctx, span := e.tracer.Start(context.WithValue(context.Background(), traceIDKey{}, rec.TraceID), "change",
 		trace.WithNewRoot(), trace.WithTimestamp(start), trace.WithAttributes(attributes(rec)...))
 	if rec.Result == record.Failed {
 		span.SetStatus(codes.Error, text(rec.Error, maxError))
@@ -73,40 +73,28 @@ func emit(tracer trace.Tracer, rec *record.Change) {
 		{"write_slices", computed, computed + s.WriteSlices}, {"write_endpoints", computed, computed + s.WriteEndpoints},
 	} {
 		if step.to > step.from {
-			_, part := tracer.Start(ctx, step.name, trace.WithTimestamp(start.Add(step.from)))
+			_, part := e.tracer.Start(ctx, step.name, trace.WithTimestamp(start.Add(step.from)))
 			part.End(trace.WithTimestamp(start.Add(step.to)))
 		}
 	}
 	span.End(trace.WithTimestamp(start.Add(s.Total)))
 }
 
-// attributes describe a change. Names follow OpenTelemetry's conventions where
-// there are any.
+// attributes describe a change: what one looks for a trace by. Names follow OpenTelemetry's conventions where there are any.
 func attributes(rec *record.Change) []attribute.KeyValue {
-	out := []attribute.KeyValue{
-		attribute.Int64("tributary.change.seq", int64(rec.Seq)),
-		attribute.Int("tributary.change.writes", rec.Writes),
-		attribute.Int("tributary.change.causes", rec.Causes),
-		attribute.Int("tributary.change.attempt", rec.Attempt),
-		attribute.Bool("tributary.cause.live", rec.Cause.Live),
-	}
+	out := []attribute.KeyValue{attribute.Int64("tributary.change.seq", int64(rec.Seq)), attribute.Bool("tributary.cause.live", rec.Cause.Live)}
 	for pair := range slices.Chunk([]string{
 		"k8s.namespace.name", rec.Namespace, "k8s.service.name", rec.Service, "k8s.cluster.name", rec.Cluster,
 		"tributary.change.result", string(rec.Result), "tributary.change.lane", rec.Lane, "tributary.change.error", rec.Error,
-		"tributary.cause.kind", rec.Cause.Kind, "tributary.cause.event", rec.Cause.Event, "tributary.cause.namespace", rec.Cause.Namespace,
-		"tributary.cause.name", rec.Cause.Name, "tributary.cause.uid", rec.Cause.UID, "tributary.cause.state", rec.Cause.State, "tributary.cause.ip", rec.Cause.IP,
+		"tributary.cause", rec.Cause.String(), "tributary.cause.uid", rec.Cause.UID, "tributary.cause.ip", rec.Cause.IP,
 	}, 2) {
 		if pair[1] != "" {
 			out = append(out, attribute.String(pair[0], text(pair[1], maxText)))
 		}
 	}
-	for _, l := range []struct {
-		name string
-		list []string
-	}{{"added", rec.Added}, {"removed", rec.Removed}, {"readied", rec.Readied}, {"unreadied", rec.Unreadied}} {
-		out = append(out, attribute.Int("tributary.change."+l.name+".count", len(l.list)))
-		if len(l.list) > 0 {
-			out = append(out, attribute.StringSlice("tributary.change."+l.name, l.list[:min(len(l.list), maxAddresses)]))
+	for name, list := range map[string][]string{"added": rec.Added, "removed": rec.Removed, "readied": rec.Readied, "unreadied": rec.Unreadied} {
+		if len(list) > 0 {
+			out = append(out, attribute.StringSlice("tributary.change."+name, list[:min(len(list), maxAddresses)]))
 		}
 	}
 	return out

@@ -4,13 +4,14 @@
 package page
 
 import (
+	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -18,61 +19,55 @@ import (
 	"tributary.dev/tributary/metrics/record"
 )
 
-const (
-	// pageTimeout is how long one answer may take to reach its reader.
-	pageTimeout = 30 * time.Second
-	// maxReaders of the changes may be served at a time.
-	maxReaders = 32
-)
-
 // pages answers for a process; its methods are safe for concurrent use.
-type pages struct {
-	of *metrics.Metrics
-	// readers counts the streams of changes.
-	readers atomic.Int32
-}
+type pages struct{ of *metrics.Metrics }
+
+//go:embed page.html page.css page.js icon.svg
+var pageFiles embed.FS
+
+// pageTemplate escapes by context: what clusters call their objects cannot
+// become markup, an address of a link or a script.
+var pageTemplate = template.Must(template.New("page.html").Funcs(texts).ParseFS(pageFiles, "page.html"))
+
+// pagePolicy lets the page load its own files and talk to its own server, and
+// nothing else: no inline script or style, no frame around it.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Handler returns the handler of all pages: / for people, /metrics, /healthz,
 // /readyz, /debug/changes and /debug/status. All are read-only; none shows a
 // secret. What goes wrong with /metrics is logged.
 func Handler(of *metrics.Metrics, logger *slog.Logger) http.Handler {
-	p := &pages{of: of}
+	p := &pages{of}
 	mux := http.NewServeMux()
 	mux.Handle("/", Plain(of, logger))
-	mux.Handle("GET /debug/status", timed(http.HandlerFunc(p.status)))
+	mux.HandleFunc("GET /{$}", p.page)
+	mux.HandleFunc("GET /debug/status", func(w http.ResponseWriter, _ *http.Request) { JSON(w, of.Status()) })
 	mux.HandleFunc("GET /debug/changes", p.changes)
-	p.files(mux)
+	files := http.FileServerFS(pageFiles)
+	for file, contentType := range map[string]string{
+		"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	} {
+		mux.HandleFunc("GET /"+file, func(w http.ResponseWriter, r *http.Request) {
+			header(w, contentType)
+			files.ServeHTTP(w, r)
+		})
+	}
 	return mux
 }
 
 // Plain is the handler of what may be shown to others: /metrics, /healthz and /readyz.
 func Plain(of *metrics.Metrics, logger *slog.Logger) http.Handler {
-	p := &pages{of: of}
+	p := &pages{of}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", timed(promhttp.HandlerFor(of.Registry(), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(of.Registry(), promhttp.HandlerOpts{
 		// A gauge that cannot be told must not hide all the others.
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelError),
-	})))
-	mux.Handle("GET /healthz", timed(http.HandlerFunc(p.healthz)))
-	mux.Handle("GET /readyz", timed(http.HandlerFunc(p.readyz)))
+	}))
+	mux.HandleFunc("GET /healthz", p.healthz)
+	mux.HandleFunc("GET /readyz", p.readyz)
 	return mux
-}
-
-// timed bounds the time in which an answer is written, so that a reader that
-// stalls does not hold a connection for good.
-func timed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		allow(w, pageTimeout)
-		next.ServeHTTP(w, r)
-	})
-}
-
-// allow extends the time in which the connection must take what is written. A
-// writer that has no deadline (a recorder in a test) needs none.
-func allow(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
 // healthz puts the status together, which needs every lock there is: where one is held
@@ -101,42 +96,38 @@ func (p *pages) readyz(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, text)
 }
 
-// status answers with the whole status; the parameter cluster leaves what concerns a member.
-func (p *pages) status(w http.ResponseWriter, r *http.Request) {
-	JSON(w, p.of.Status().Of(r.URL.Query().Get("cluster")))
+// page shows the status and the newest changes. Every link in it is relative, so that it works
+// behind a proxy that serves it below a path.
+func (p *pages) page(w http.ResponseWriter, _ *http.Request) {
+	status := p.of.Status()
+	var body bytes.Buffer
+	if err := pageTemplate.Execute(&body, newView(&status, p.of.Changes().All())); err != nil {
+		plain(w, http.StatusInternalServerError, fmt.Sprintf("render the page: %v\n", err))
+		return
+	}
+	header(w, "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(body.Bytes())
 }
 
-// changes answers with one record a line, oldest first; see ParseChangesQuery for the
-// parameters.
+// changes answers with one record a line, oldest first; see ParseChangesQuery for the parameters.
 func (p *pages) changes(w http.ResponseWriter, r *http.Request) {
 	query, err := record.ParseChangesQuery(r.URL.Query())
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error()+"\n")
 		return
 	}
-	defer p.readers.Add(-1)
-	if p.readers.Add(1) > maxReaders {
-		w.Header().Set("Retry-After", "10")
-		plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%d others read the changes, and that is as many as may; end one of them\n", maxReaders))
-		return
-	}
 	s := &stream{w: w, query: query, events: r.Header.Get("Accept") == "text/event-stream"}
+	header(w, "text/plain; charset=utf-8") // JSON lines, which a browser shows as text
 	if s.events {
-		header(w, "text/event-stream")
-	} else {
-		header(w, "application/x-ndjson")
+		w.Header().Set("Content-Type", "text/event-stream")
 	}
-	if s.past(p.of.Changes()) && query.Follow {
-		s.follow(r.Context(), p.of.Changes())
-	}
+	s.serve(r.Context(), p.of.Changes())
 }
 
-// Server is what answers call this program in the header of that name: who finds its
-// address taken can tell by whom.
-const Server = "tributary"
-
 func header(w http.ResponseWriter, contentType string) {
-	w.Header().Set("Server", Server)
+	w.Header().Set("Server", "tributary") // who finds its address taken can tell by whom
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")

@@ -1,15 +1,12 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps the page current. There is one renderer, the server: a record on the
-// stream of changes, or two seconds without one, makes this fetch the page
-// again and put in place what differs, so that focus, selection and what is
-// being typed stay.
+// Keeps the page current. There is one renderer, the server: a record on the stream of changes, or two seconds without one,
+// makes this fetch the page again and put in place the sections that differ.
 "use strict";
 (() => {
   const quiet = 2000, throttle = 250, patience = 10000;
   const link = document.getElementById("link"), pause = document.getElementById("pause");
-  const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let timer = 0, last = 0, busy = false, again = false, paused = false, stream = null;
 
   const running = () => !paused && !document.hidden;
@@ -36,11 +33,11 @@
     try {
       const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(patience) });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (!next.getElementById("stream")) throw new Error("not our page");
+      if (!next.getElementById("changes")) throw new Error("not our page");
       if (paused) return;
       document.title = next.title;
-      place(next);
-      tell("ok", "Live");
+      if (place(next)) tell("ok", "Live");
+      else tell("", "Held while you select");
     } catch {
       if (!link.classList.contains("bad")) {
         tell("bad", "No answer since " + new Date().toISOString().slice(11, 19) + " UTC");
@@ -52,59 +49,27 @@
     if (!stream && running()) follow();
   }
 
-  // place replaces every live part; one may appear or go ("rejected").
+  // place replaces every section that differs; one may appear or go ("troubles"). One in which somebody has the focus or
+  // selects text stays as it is, and the answer is false.
   function place(next) {
+    const selection = getSelection();
+    let all = true;
     for (const have of document.querySelectorAll("[data-live]")) {
-      const want = next.getElementById(have.id);
-      if (want) morph(have, want); else have.remove();
+      const want = next.getElementById(have.id), focus = document.activeElement;
+      if (!want) have.remove();
+      else if (have.isEqualNode(want)) continue;
+      else if (have !== focus && have.contains(focus) || selection.type === "Range" && selection.containsNode(have, true)) all = false;
+      else have.replaceWith(document.importNode(want, true));
     }
     for (const want of next.querySelectorAll("section[data-live]")) {
       if (!document.getElementById(want.id)) document.getElementById("changes").before(document.importNode(want, true));
     }
+    return all;
   }
 
-  // morph makes have look like want. Elements with an id are known by it.
-  function morph(have, want) {
-    if (have.isEqualNode(want)) return;
-    if (have.nodeType !== Node.ELEMENT_NODE) {
-      have.data = want.data;
-      return;
-    }
-    for (const name of have.getAttributeNames()) if (!want.hasAttribute(name)) have.removeAttribute(name);
-    for (const name of want.getAttributeNames()) {
-      if (have.getAttribute(name) !== want.getAttribute(name)) have.setAttribute(name, want.getAttribute(name));
-    }
-    const known = new Map();
-    for (const child of have.children) if (child.id) known.set(child.id, child);
-    let at = have.firstChild;
-    for (const child of want.childNodes) {
-      const twin = child.id ? known.get(child.id) : at && !at.id && at.nodeName === child.nodeName ? at : null;
-      if (!twin) {
-        const fresh = document.importNode(child, true);
-        have.insertBefore(fresh, at);
-        if (child.nodeName === "TR" && child.id) flash(fresh);
-        continue;
-      }
-      if (twin === at) at = at.nextSibling; else have.insertBefore(twin, at);
-      morph(twin, child);
-    }
-    while (at) {
-      const gone = at;
-      at = at.nextSibling;
-      gone.remove();
-    }
-  }
-
-  function flash(row) {
-    if (!calm.matches) row.animate([{ backgroundColor: "var(--flash)" }, { backgroundColor: "transparent" }], { duration: 2500, easing: "ease-in" });
-  }
-
-  // follow listens for changes; what they say is left to the page. A filter that cannot be understood is refused, as
-  // the page says.
+  // follow listens for changes; what they say is left to the page.
   function follow() {
-    const query = new URLSearchParams([...new URLSearchParams(location.search)].filter(([, value]) => value.trim()));
-    query.set("follow", "true");
-    const mine = stream = new EventSource("debug/changes?" + query);
+    const mine = stream = new EventSource("debug/changes?follow=true");
     mine.onmessage = () => soon(Math.max(0, last + throttle - performance.now()));
     mine.onerror = () => { // the next refresh that succeeds begins anew
       mine.close();

@@ -92,20 +92,15 @@ func TestPagesAreReadOnlyAndOthersSeeThree(t *testing.T) {
 	}
 }
 
-func TestStatusIsNarrowedToAMember(t *testing.T) {
+func TestStatusIsWhatTheCommandsDecode(t *testing.T) {
 	m, handler := showing(metrics.Status{Clusters: []metrics.ClusterStatus{{Name: "idc-a"}, {Name: "idc-b"}}})
 	m.Report("shop", "web", metrics.Trouble{Conflicts: []metrics.Conflict{{Reason: "port", Cluster: "idc-b"}}})
-	for query, want := range map[string][2]int{"": {2, 1}, "?cluster=idc-a": {1, 0}, "?cluster=idc-b": {1, 1}, "?cluster=x": {}} {
-		_, body := ask(handler, "GET", "/debug/status"+query)
-		var s metrics.Status
-		decoder := json.NewDecoder(strings.NewReader(body))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&s); err != nil {
-			t.Fatal(err)
-		}
-		if got := [2]int{len(s.Clusters), s.ConflictCount}; got != want {
-			t.Errorf("%s: clusters, conflicts are %v; want %v", query, got, want)
-		}
+	_, body := ask(handler, "GET", "/debug/status")
+	var s metrics.Status
+	decoder := json.NewDecoder(strings.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil || len(s.Clusters) != 2 || s.ConflictCount != 1 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -132,7 +127,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%q: records %q; want %q", query, got, want)
 		}
 	}
-	if code, body := ask(handler, "GET", "/debug/changes?ip=banana"); code != 400 || body != "parameter \"ip\": \"banana\" is not an IP address\n" {
+	if code, body := ask(handler, "GET", "/debug/changes?ip=banana"); code != 400 || body != "ip: \"banana\" is not an IP address\n" {
 		t.Errorf("bad filter: %d %q", code, body)
 	}
 }
@@ -191,15 +186,17 @@ func TestFollowersGetEveryChangeOnceAndASignOfLife(t *testing.T) {
 		add("other")
 		ctx, end := context.WithCancel(t.Context())
 		s := &stream{w: reader, query: record.ChangesQuery{Follow: true, Filter: record.Filter{Namespace: "shop", Service: "web"}}}
-		s.past(ring)
+		go s.serve(ctx, ring)
 		took("1", "the past")
-		for range 6 { // while nobody follows
+		add("web")
+		took("3", "as it comes")
+		for range 6 {
 			add("web")
 		}
-		go s.follow(ctx, ring)
-		took("(missed 3)678", "what the ring has lost is told")
-		add("web")
-		took("9", "as it comes")
+		took("456789", "all that comes")
+		late := &stream{w: reader, after: 1}
+		late.next(ring)
+		took("(missed 5)789", "what the ring has lost is told")
 		for range 20 {
 			time.Sleep(time.Second)
 			add("other")
@@ -208,31 +205,6 @@ func TestFollowersGetEveryChangeOnceAndASignOfLife(t *testing.T) {
 		end()
 		add("web")
 		synctest.Wait()
-	})
-}
-
-func TestReadersOfChangesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, handler := showing(metrics.Status{})
-		ctx, end := context.WithCancel(t.Context())
-		var readers sync.WaitGroup
-		follow := func(ctx context.Context) int {
-			answer := httptest.NewRecorder()
-			handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/debug/changes?follow", nil))
-			return answer.Code
-		}
-		for range maxReaders {
-			readers.Go(func() { follow(ctx) })
-		}
-		synctest.Wait()
-		if code := follow(t.Context()); code != http.StatusServiceUnavailable {
-			t.Errorf("one too many: %d", code)
-		}
-		end()
-		readers.Wait()
-		if code := follow(ctx); code != http.StatusOK {
-			t.Errorf("after they have left: %d", code)
-		}
 	})
 }
 
@@ -313,7 +285,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%d: %s", code, body)
 	}
 	for _, want := range []string{
-		"verdict bad", "is unreachable", "foreign object", "loopback", "12\u202f345", ">idc-a<", "Stale", "slb", "10.2.3.4:8080", "2.4 ms", "3 in reserve", "As JSON lines",
+		"verdict bad", "is unreachable", "foreign object", "loopback", "12345", ">idc-a<", "Stale", "slb", "10.2.3.4:8080", "2.4 ms", "3 in reserve", "as JSON lines",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in the page", want)
@@ -321,12 +293,6 @@ func TestPage(t *testing.T) {
 	}
 	if first, table := strings.Index(body, "verdict bad"), strings.Index(body, `id="clusters"`); first > table {
 		t.Error("what is wrong does not come first")
-	}
-	if _, body = ask(handler, "GET", "/?ip=banana"); !strings.Contains(body, "Cannot filter.") || strings.Contains(body, "10.2.3.4:8080") {
-		t.Error("a filter that is not understood shows changes")
-	}
-	if _, body = ask(handler, "GET", "/?service=shop/web&ip="); !strings.Contains(body, `debug/changes?service=shop%2Fweb"`) || !strings.Contains(body, "10.2.3.4:8080") {
-		t.Error("the filter by Service does not show its change")
 	}
 	_, handler = showing(metrics.Status{Ready: true, Ingress: metrics.IngressStatus{Up: true}})
 	if _, body = ask(handler, "GET", "/"); !strings.Contains(body, "All is well.") {
@@ -343,7 +309,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%v is %q; want %q", d, got, want)
 		}
 	}
-	if got := visible("a\nb\x00" + strings.Repeat("x", 1000)); !strings.HasPrefix(got, "a b\ufffd") || len(got) > maxName+10 {
+	if got := visible("a\nb\x00" + strings.Repeat("x", 1000)); !strings.HasPrefix(got, "a b\ufffd") || len(got) > maxText+10 {
 		t.Errorf("%q", got)
 	}
 }

@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// batch is how many records are taken from the ring at a time.
+	// batch is how many records are sent at a time.
 	batch = 256
-	// flushBytes is how much is gathered before it is sent.
-	flushBytes = 64 << 10
 	// keepalive is how often a quiet stream sends an empty line, so that both
 	// sides notice when the other is gone.
 	keepalive = 15 * time.Second
@@ -26,8 +24,8 @@ const (
 	stallTimeout = 10 * time.Second
 )
 
-// stream writes records to one reader: as JSON lines, or with events as server-sent
-// events (for which a browser has EventSource) of the same JSON.
+// stream writes records to one reader: as JSON lines, or with events as server-sent events (for
+// which a browser has EventSource) of the same JSON. Events tell of what comes alone.
 type stream struct {
 	w      http.ResponseWriter
 	query  record.ChangesQuery
@@ -37,24 +35,20 @@ type stream struct {
 	buf   []byte
 }
 
-// past sends the records kept that the query picks; events tell of what comes alone. It
-// returns false when the reader is gone.
-func (s *stream) past(ring *record.Ring) bool {
-	for _, rec := range ring.All() {
-		if s.after = rec.Seq; !s.events && s.query.Match(rec) && !s.line(rec) {
-			return false
+// serve sends the records that the query picks: those of the past, and if it asks for that those that
+// come, until ctx is done or the reader is gone.
+func (s *stream) serve(ctx context.Context, ring *record.Ring) {
+	if past := ring.All(); len(past) > 0 {
+		s.after = past[0].Seq - 1
+		if s.events {
+			s.after = past[len(past)-1].Seq
 		}
 	}
-	return s.flush()
-}
-
-// follow sends records as they come until ctx is done or the reader is gone.
-func (s *stream) follow(ctx context.Context, ring *record.Ring) {
 	quiet := time.NewTicker(keepalive)
 	defer quiet.Stop()
 	for {
 		added := ring.Watch()
-		if !s.next(ring) {
+		if !s.next(ring) || !s.query.Follow {
 			return
 		}
 		select {
@@ -68,7 +62,7 @@ func (s *stream) follow(ctx context.Context, ring *record.Ring) {
 	}
 }
 
-// next sends what has come since the last call. It returns false when the reader is gone.
+// next sends what has come since the last call, or the answer's head at least. It returns false when the reader is gone.
 func (s *stream) next(ring *record.Ring) bool {
 	for {
 		records, missed := ring.After(s.after, batch)
@@ -76,37 +70,37 @@ func (s *stream) next(ring *record.Ring) bool {
 			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
 		}
 		for _, rec := range records {
-			if s.after = rec.Seq; s.query.Match(rec) && !s.line(rec) {
-				return false
+			if s.after = rec.Seq; s.query.Match(rec) {
+				s.line(rec)
 			}
 		}
-		if len(records) < batch {
-			return len(s.buf) == 0 || s.flush()
-		}
-	}
-}
-
-func (s *stream) line(rec *record.Change) bool {
-	text, err := json.Marshal(rec)
-	if err != nil {
-		return false // cannot happen: a record always marshals
-	}
-	if s.events {
-		s.buf = fmt.Appendf(s.buf, "data: %s\n\n", text)
-	} else {
-		s.buf = append(append(s.buf, text...), '\n')
-	}
-	return len(s.buf) < flushBytes || s.flush()
-}
-
-// flush sends what was gathered; the answer's head at least.
-func (s *stream) flush() bool {
-	allow(s.w, stallTimeout)
-	if len(s.buf) > 0 {
-		if _, err := s.w.Write(s.buf); err != nil {
+		if !s.flush() {
 			return false
 		}
-		s.buf = s.buf[:0]
+		if len(records) < batch {
+			return true
+		}
 	}
-	return http.NewResponseController(s.w).Flush() == nil
+}
+
+func (s *stream) line(rec *record.Change) {
+	text, err := json.Marshal(rec)
+	switch {
+	case err != nil: // cannot happen: a record always marshals
+	case s.events:
+		s.buf = fmt.Appendf(s.buf, "data: %s\n\n", text)
+	default:
+		s.buf = append(append(s.buf, text...), '\n')
+	}
+}
+
+// flush sends what was gathered.
+func (s *stream) flush() bool {
+	to := http.NewResponseController(s.w)
+	_ = to.SetWriteDeadline(time.Now().Add(stallTimeout)) // a recorder in a test needs none
+	if _, err := s.w.Write(s.buf); err != nil {
+		return false
+	}
+	s.buf = s.buf[:0]
+	return to.Flush() == nil
 }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -20,20 +18,18 @@ import (
 const (
 	// stripSize is the number of changes in a strip.
 	stripSize             = 120
-	stripLeft, stripRight = 50.0, 313.0
+	stripRight, stripStep = 313.0, 2.2
 	stripTop, stripBottom = 8.0, 96.0
 	// stripLeast and stripMost bound the scale; what lies beyond sits on its edge.
 	stripLeast, stripMost = 500 * time.Microsecond, 10 * time.Second
 )
 
-// stripView is what the page shows of a cluster's latency.
+// stripView is what the page shows of a cluster's latency. The numbers say the same as the
+// picture, for those who cannot see it.
 type stripView struct {
-	Cluster string
-	// Label says the same in words, for those who cannot see the picture.
-	Label         string
+	Cluster       string
 	Count         int
 	P50, P99, Max string
-	P50Y, P99Y    string
 	// Removals and Others are the paths that draw the dots.
 	Removals, Others string
 }
@@ -45,51 +41,25 @@ func stripY(d time.Duration) float64 {
 	return stripBottom - up*(stripBottom-stripTop)
 }
 
-func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-
-// newStrips returns a strip for each cluster, from records in their order.
-func newStrips(clusters []metrics.ClusterStatus, records []*record.Change) []stripView {
-	recent := make(map[string][]*record.Change, len(clusters))
-	for i := range clusters {
-		recent[clusters[i].Name] = nil
-	}
+// newStrip draws the newest of the records, which come oldest first, that are of a cluster.
+func newStrip(cluster string, records []*record.Change) stripView {
+	v := stripView{Cluster: visible(cluster)}
+	var totals []time.Duration
 	for _, rec := range slices.Backward(records) {
-		if of, known := recent[rec.Cluster]; known && rec.Cause.Live && rec.Result == record.Written && len(of) < stripSize {
-			recent[rec.Cluster] = append(of, rec)
+		if rec.Cluster != cluster || !rec.Cause.Live || rec.Result != record.Written || len(totals) == stripSize {
+			continue
+		}
+		dot := fmt.Sprintf("M%.1f %.1fh0", stripRight-stripStep*float64(len(totals)), stripY(rec.Stages.Total))
+		if totals = append(totals, rec.Stages.Total); rec.Lane == "removal" {
+			v.Removals += dot
+		} else {
+			v.Others += dot
 		}
 	}
-	strips := make([]stripView, len(clusters))
-	for i := range clusters {
-		strips[i] = newStrip(clusters[i].Name, recent[clusters[i].Name])
+	if v.Count = len(totals); v.Count > 0 {
+		slices.Sort(totals)
+		v.P50, v.P99, v.Max = Short(quantile(totals, 0.5)), Short(quantile(totals, 0.99)), Short(totals[v.Count-1])
 	}
-	return strips
-}
-
-// newStrip draws the records, the newest first in the list.
-func newStrip(cluster string, newest []*record.Change) stripView {
-	v := stripView{Cluster: visible(cluster), Count: len(newest)}
-	if len(newest) == 0 {
-		v.Label = v.Cluster + ": no live change yet"
-		return v
-	}
-	totals := make([]time.Duration, len(newest))
-	var removals, others []byte
-	const step = (stripRight - stripLeft) / (stripSize - 1)
-	for i, rec := range newest {
-		totals[i] = rec.Stages.Total
-		dots := &others
-		if rec.Lane == "removal" {
-			dots = &removals
-		}
-		x := stripRight - float64(i)*step
-		*dots = fmt.Appendf(*dots, "M%.1f %.1fh0", x, stripY(rec.Stages.Total))
-	}
-	slices.Sort(totals)
-	p50, p99, most := quantile(totals, 0.5), quantile(totals, 0.99), totals[len(totals)-1]
-	v.P50, v.P99, v.Max = Short(p50), Short(p99), Short(most)
-	v.P50Y, v.P99Y = coordinate(stripY(p50)), coordinate(stripY(p99))
-	v.Removals, v.Others = string(removals), string(others)
-	v.Label = fmt.Sprintf("%s: the last %d changes took %s (p50), %s (p99), at most %s", v.Cluster, v.Count, v.P50, v.P99, v.Max)
 	return v
 }
 

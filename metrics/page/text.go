@@ -5,32 +5,25 @@ package page
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 )
 
-const (
-	// maxName bounds a name on the page; "Pod NAMESPACE/NAME deleted (gone)" fits
-	// for all but the very longest.
-	maxName = 256
-	// maxMessage bounds a sentence: an error may repeat what a server answered.
-	maxMessage = 400
-)
+// maxText bounds text on the page: an error may repeat what a server answered.
+const maxText = 400
 
-// visible makes text that a cluster chose fit to be read: what is not meant to
-// be seen (control characters, marks that reverse the direction of what follows)
-// becomes a replacement character, and its length is bounded.
-func visible(s string) string { return legible(s, maxName) }
-
-// message is visible for sentences.
-func message(s string) string { return legible(s, maxMessage) }
-
-func legible(s string, most int) string {
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+// visible makes text that a cluster chose fit for the page, and bounds its length.
+func visible(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
 	}
+	return Legible(s)
+}
+
+// Legible makes text that a cluster chose fit to be read, on a page or a terminal: what is not meant to be seen
+// (control characters, marks that reverse the direction of what follows) becomes a replacement character.
+func Legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -83,17 +76,7 @@ func Ago(at, now time.Time) string {
 	return Coarse(now.Sub(at)) + " ago"
 }
 
-// count renders a number with thin groups, which a wall of digits needs.
-func count(n int) string { return grouped(strconv.Itoa(n)) }
-
-func grouped(s string) string {
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return s
-}
-
-// dash stands for what is empty.
+// dash is shown for what is empty.
 func dash(s string) string {
 	if s == "" {
 		return "–"

@@ -15,29 +15,15 @@ import (
 )
 
 // view is what page.html shows: the status as it is, and what is made for the page
-// alone. The template says where things are, texts turns values into words.
+// alone. The template says where things are, texts says how values read.
 type view struct {
 	*metrics.Status
 	// Findings are what is wrong, first of all.
-	Findings  []metrics.Finding
-	Tally     []tally
-	Strips    []stripView
-	StripSize int
-
-	Filter      pageFilter
-	Changes     []*record.Change
-	ChangesNote string
-	Footer      string
-
-	// Troubles are conflicts and addresses left out, of all TroubleCount of them.
-	Troubles     []trouble
-	TroubleCount int
-}
-
-// trouble is a row of what somebody should mend.
-type trouble struct {
-	Namespace, Service, Cluster, Reason, Text string
-	Since                                     time.Time
+	Findings []metrics.Finding
+	Tally    []tally
+	Strips   []stripView
+	// Changes are the newest of those that are remembered, newest first.
+	Changes []*record.Change
 }
 
 // tally is a number that tells at a glance whether anything is wrong; its class, like all
@@ -52,76 +38,51 @@ const (
 	lagWarn = 5 * time.Second
 )
 
-func newView(s *metrics.Status, records []*record.Change, form pageFilter, filter *record.Filter) *view {
-	v := &view{
-		Status: s, Findings: s.Findings(), Tally: tallies(s),
-		Strips: newStrips(s.Clusters, records), StripSize: stripSize, Filter: form, Footer: footer(s),
-		TroubleCount: s.ConflictCount + s.RejectedCount,
+// newView is the view of a status and of records, which come oldest first.
+func newView(s *metrics.Status, records []*record.Change) *view {
+	v := &view{Status: s, Findings: s.Findings(), Tally: tallies(s), Changes: slices.Clone(records[max(0, len(records)-pageChanges):])}
+	slices.Reverse(v.Changes)
+	s.Conflicts, s.Rejected = s.Conflicts[:min(len(s.Conflicts), pageTroubles)], s.Rejected[:min(len(s.Rejected), pageTroubles)]
+	for i := range s.Clusters {
+		v.Strips = append(v.Strips, newStrip(s.Clusters[i].Name, records))
 	}
-	for _, c := range s.Conflicts[:min(len(s.Conflicts), pageTroubles)] {
-		v.Troubles = append(v.Troubles, trouble{c.Namespace, c.Service, c.Cluster, c.Reason, c.Message, c.Since})
-	}
-	for _, r := range s.Rejected[:min(len(s.Rejected), pageTroubles)] {
-		v.Troubles = append(v.Troubles, trouble{r.Namespace, r.Service, r.Cluster, r.Reason, r.Address + " is left out", r.Since})
-	}
-	if form.Problem != "" {
-		return v
-	}
-	matched := 0
-	for _, rec := range slices.Backward(records) { // they come oldest first
-		if filter.Match(rec) {
-			if matched++; matched <= pageChanges {
-				v.Changes = append(v.Changes, rec)
-			}
-		}
-	}
-	v.ChangesNote = fmt.Sprintf("Newest first: %s of %s, among the %s remembered.", count(len(v.Changes)), count(matched), count(len(records)))
 	return v
 }
 
 // texts are the functions of the template. Whatever a cluster chose passes one of those
 // that make it fit to be read.
 var texts = template.FuncMap{
-	"visible": visible, "message": message, "dash": dash, "ago": Ago, "short": Short, "effects": effects, "stages": stagesText,
-	"count":   func(n any) string { return grouped(fmt.Sprint(n)) },
-	"lag":     func(s float64) string { return Short(seconds(s)) },
-	"late":    lagClass,
-	"word":    func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
-	"service": func(namespace, name string) string { return visible(namespace + "/" + name) },
-	"moment":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"host":    func(address string) string { return visible(record.HostOf(address)) },
+	"visible": visible, "dash": dash, "ago": Ago, "age": func(from, to time.Time) string { return Coarse(to.Sub(from)) }, "short": Short, "effects": effects,
+	"lag":    func(s float64) string { return Short(seconds(s)) },
+	"late":   lagClass,
+	"plain":  func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
+	"moment": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"host":   func(address string) string { return visible(record.HostOf(address)) },
 }
 
 // effect is what a change does to some addresses, of which some are shown.
 type effect struct {
-	Class, Word string
+	Class, Name string
 	Shown       []string
 	More        int
 }
 
 func effects(rec *record.Change) (all []effect) {
 	for _, e := range []struct {
-		class, word string
+		class, name string
 		list        []string
 	}{{"bad", "removed", rec.Removed}, {"warn", "not ready", rec.Unreadied}, {"ok", "added", rec.Added}, {"ok", "ready", rec.Readied}} {
 		if n := min(len(e.list), pageAddresses); n > 0 {
-			all = append(all, effect{e.class, e.word, e.list[:n], len(e.list) - n})
+			all = append(all, effect{e.class, e.name, e.list[:n], len(e.list) - n})
 		}
 	}
 	return all
 }
 
-// stagesText tells where the time went, in milliseconds.
-func stagesText(s record.Stages) string {
-	bare := func(d time.Duration) string { return strings.TrimSuffix(Short(d), " ms") }
-	return "queue " + bare(s.Queue) + " · compute " + bare(s.Compute) + " · write " + bare(s.Write())
-}
-
 func tallies(s *metrics.Status) []tally {
-	live := 0
+	live, lag, waiting := 0, 0.0, s.Comparing
 	var of metrics.EndpointCounts
-	lag := 0.0
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		if c.Up && c.Synced {
@@ -132,35 +93,20 @@ func tallies(s *metrics.Status) []tally {
 		of.NotReady += c.Endpoints.NotReady
 		lag = max(lag, c.LagSeconds)
 	}
-	waiting, oldest := s.Comparing, 0.0
 	for _, l := range s.Lanes {
 		waiting += l.Waiting
-		oldest = max(oldest, l.OldestSeconds)
 	}
-	queue := tally{Name: "Queue", Value: count(waiting)}
-	if waiting > 0 {
-		queue.Detail = "oldest " + Short(seconds(oldest))
+	clusters := tally{Name: "Clusters live", Value: fmt.Sprintf("%d of %d", live, len(s.Clusters))}
+	if live < len(s.Clusters) {
+		clusters.Class = "warn"
 	}
 	return []tally{
-		{Class: warnIf(len(s.Clusters) - live), Name: "Clusters live", Value: count(live) + " of " + count(len(s.Clusters))},
-		{Name: "Replicas", Value: count(s.Ingress.Replicas)},
-		{Name: "Endpoints ready", Value: count(of.Ready), Detail: count(of.Reserve) + " in reserve, " + count(of.NotReady) + " not ready"},
-		{Class: lagClass(lag), Name: "Largest lag", Value: Short(seconds(lag))}, queue,
+		clusters,
+		{Name: "Replicas", Value: fmt.Sprint(s.Ingress.Replicas)},
+		{Name: "Endpoints ready", Value: fmt.Sprint(of.Ready), Detail: fmt.Sprintf("%d in reserve, %d not ready", of.Reserve, of.NotReady)},
+		{Class: lagClass(lag), Name: "Largest lag", Value: Short(seconds(lag))},
+		{Name: "Queue", Value: fmt.Sprint(waiting)},
 	}
-}
-
-func footer(s *metrics.Status) string {
-	text := "Ingress cluster " + dash(s.Ingress.State) + " " + visible(s.Ingress.Version)
-	if s.Leader.State != "" {
-		text += "; this process is " + visible(s.Leader.State)
-	}
-	if !s.Started.IsZero() {
-		text += ", running for " + Coarse(s.Time.Sub(s.Started))
-	}
-	if s.Config.File != "" {
-		text += ". Configuration " + message(s.Config.File) + ", taken " + Ago(s.Config.LoadedAt, s.Time)
-	}
-	return text + "."
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -168,13 +114,6 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func lagClass(s float64) string {
 	if seconds(s) >= lagWarn {
 		return "bad"
-	}
-	return ""
-}
-
-func warnIf(n int) string {
-	if n > 0 {
-		return "warn"
 	}
 	return ""
 }

@@ -44,9 +44,9 @@ type Change struct {
 	Namespace string `json:"namespace"`
 	Service   string `json:"service"`
 	// TraceID names the trace of the change: 32 hexadecimal digits.
-	TraceID string `json:"trace_id,omitempty"`
+	TraceID string `json:"trace_id"`
 	// Lane is the lane the change travelled in: removal, addition or bulk.
-	Lane string `json:"lane,omitempty"`
+	Lane string `json:"lane"`
 	// Cause is the earliest event that the change gathers (see Earlier), the one that
 	// latencies count from; Causes is their number.
 	Cause  Cause `json:"cause"`
@@ -60,7 +60,7 @@ type Change struct {
 	// Writes counts the acknowledged writes.
 	Writes int `json:"writes"`
 	// Attempt counts the failures of the replica before this attempt.
-	Attempt int    `json:"attempt,omitempty"`
+	Attempt int    `json:"attempt"`
 	Result  Result `json:"result"`
 	Error   string `json:"error"`
 }

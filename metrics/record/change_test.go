@@ -176,7 +176,7 @@ func TestWhatIsNotWrittenIsLoggedAtARate(t *testing.T) {
 	if n := strings.Count(out.String(), "result=failed"); n != logBurst+1 {
 		t.Errorf("%d failures are logged; want %d", n, logBurst+1)
 	}
-	if !strings.Contains(out.String(), "result=written") || !strings.Contains(out.String(), "left_out=1000") {
-		t.Error("the written change, or the number of those left out, is missing")
+	if !strings.Contains(out.String(), "result=written") {
+		t.Error("the written change is missing")
 	}
 }

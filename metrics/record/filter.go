@@ -4,14 +4,11 @@
 package record
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -25,17 +22,6 @@ type Filter struct {
 	Cluster string
 }
 
-// ParamError is a query parameter that cannot be understood.
-type ParamError struct {
-	// Param is the parameter's name.
-	Param string
-	// Problem says what is wrong and what would be right.
-	Problem string
-}
-
-// Error names the parameter first.
-func (e *ParamError) Error() string { return fmt.Sprintf("parameter %q: %s", e.Param, e.Problem) }
-
 // ChangesQuery is what a reader of /debug/changes asks for.
 type ChangesQuery struct {
 	Filter
@@ -44,42 +30,29 @@ type ChangesQuery struct {
 }
 
 // ParseChangesQuery reads the query of /debug/changes: service (NAMESPACE/NAME),
-// ip, cluster, follow. Errors are of type *ParamError.
+// ip, cluster, follow. An error names the parameter.
 func ParseChangesQuery(values url.Values) (q ChangesQuery, err error) {
 	for param, given := range values {
-		if len(given) != 1 {
-			return q, &ParamError{param, "given more than once"}
+		value, ok := given[0], true
+		switch param {
+		case "service":
+			q.Namespace, q.Service, ok = strings.Cut(value, "/")
+			ok = ok && q.Namespace != "" && q.Service != "" && !strings.Contains(q.Service, "/")
+		case "ip":
+			q.IP, err = netip.ParseAddr(value)
+			q.IP, ok = q.IP.Unmap(), err == nil
+		case "cluster":
+			q.Cluster = value
+		case "follow":
+			q.Follow = value != "false"
+		default:
+			return q, fmt.Errorf("parameter %q is unknown; known are cluster, follow, ip, service", param)
 		}
-		if err := q.read(param, given[0]); err != nil {
-			return q, &ParamError{param, err.Error()}
+		if !ok {
+			return q, fmt.Errorf("%s: %q is not %s", param, value, map[string]string{"service": "NAMESPACE/NAME", "ip": "an IP address"}[param])
 		}
 	}
 	return q, nil
-}
-
-// read reads one parameter.
-func (q *ChangesQuery) read(param, value string) (err error) {
-	switch param {
-	case "service":
-		var found bool
-		if q.Namespace, q.Service, found = strings.Cut(value, "/"); !found || q.Namespace == "" || q.Service == "" || strings.Contains(q.Service, "/") {
-			return fmt.Errorf("%q is not NAMESPACE/NAME", value)
-		}
-	case "ip":
-		if q.IP, err = netip.ParseAddr(value); err != nil {
-			return fmt.Errorf("%q is not an IP address", value)
-		}
-		q.IP = q.IP.Unmap()
-	case "cluster":
-		q.Cluster = value
-	case "follow":
-		if q.Follow, err = strconv.ParseBool(cmp.Or(value, "true")); err != nil { // named is asked for
-			return fmt.Errorf("%q is neither true nor false", value)
-		}
-	default:
-		return errors.New("unknown; known are cluster, follow, ip, service")
-	}
-	return nil
 }
 
 // Match reports whether the filter picks the record.

@@ -4,7 +4,6 @@
 package record
 
 import (
-	"errors"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -72,26 +71,20 @@ func TestFilterIPOfCauseOnly(t *testing.T) {
 
 func TestParseChangesQueryNamesTheParameter(t *testing.T) {
 	for query, want := range map[string]string{
-		"service=web":         `parameter "service": "web" is not NAMESPACE/NAME`,
-		"service=a/b/c":       `parameter "service": "a/b/c" is not NAMESPACE/NAME`,
-		"service=/web":        `parameter "service": "/web" is not NAMESPACE/NAME`,
-		"ip=10.2.3":           `parameter "ip": "10.2.3" is not an IP address`,
-		"ip=10.2.3.4:80":      `parameter "ip": "10.2.3.4:80" is not an IP address`,
-		"follow=maybe":        `parameter "follow": "maybe" is neither true nor false`,
-		"namespace=x":         `parameter "namespace": unknown; known are`,
-		"cluster=a&cluster=b": `parameter "cluster": given more than once`,
-		"ip=":                 `parameter "ip": "" is not an IP address`,
+		"service=web":    `service: "web" is not NAMESPACE/NAME`,
+		"service=a/b/c":  `service: "a/b/c" is not NAMESPACE/NAME`,
+		"service=/web":   `service: "/web" is not NAMESPACE/NAME`,
+		"ip=10.2.3":      `ip: "10.2.3" is not an IP address`,
+		"ip=10.2.3.4:80": `ip: "10.2.3.4:80" is not an IP address`,
+		"ip=":            `ip: "" is not an IP address`,
+		"namespace=x":    `parameter "namespace" is unknown; known are`,
 	} {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = ParseChangesQuery(values)
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err = ParseChangesQuery(values); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", query, err, want)
-		}
-		if _, ok := errors.AsType[*ParamError](err); !ok {
-			t.Errorf("%s: %T is not a *ParamError", query, err)
 		}
 	}
 }
@@ -115,9 +108,6 @@ func FuzzParseChangesQuery(f *testing.F) {
 		}
 		query, err := ParseChangesQuery(values)
 		if err != nil {
-			if _, ok := errors.AsType[*ParamError](err); !ok {
-				t.Errorf("%T is not a *ParamError", err)
-			}
 			return
 		}
 		record := burst()

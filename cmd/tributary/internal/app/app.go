@@ -28,12 +28,14 @@ import (
 	"tributary.dev/tributary/reconcile/sinks"
 )
 
-// Options say what an App is. All fields must be set.
+// Options say what an App is. All exported fields must be set.
 type Options struct {
 	// Path is the configuration file, for messages.
 	Path   string
 	Build  Build
 	Logger *slog.Logger
+	// export is handed every change record, if traces are exported.
+	export func(*record.Change)
 }
 
 // Build is what a binary says of itself.
@@ -78,7 +80,7 @@ func New(watcher *config.Watcher, o Options) *App {
 		Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{}, source: &source{},
 		loaded: loaded, loadedAt: time.Now(), joined: make(chan struct{}),
 	}
-	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: a.status})
+	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Export: o.export, Status: a.status})
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
 	a.sinks = sinks.New(sinks.Options{
 		Instance: loaded.Config.Instance, Version: o.Build.Version, Hold: a.permit.Hold, Logger: o.Logger,
@@ -108,22 +110,25 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	defer cancel()
 	loaded := watcher.Loaded()
 	o.Logger.Info("starting", "version", o.Build.Version, "config", o.Path, "clusters", len(loaded.Config.Clusters))
+	traces, err := otlp.New(ctx, o.Build.Version, o.Logger)
+	if err != nil {
+		o.Logger.Error("changes are not exported as traces", "error", err)
+	}
+	defer traces.Shutdown()
+	o.export = traces.Export
 	a := New(watcher, o)
 	pages, err := listen(loaded.Config, a.metrics, a.handler(), o.Logger)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.Path, err)
 	}
-	a.elector.Store(a.newElector(loaded, pages.address()))
+	a.elector.Store(a.newElector(loaded, pages[0].listener.Addr().String()))
 
 	var group sync.WaitGroup
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var last sync.WaitGroup // what serves until the others have ended
-	last.Go(func() { pages.run(serving) })
-	traces, err := otlp.New(ctx, otlp.Options{Changes: a.metrics.Changes(), Version: o.Build.Version, Logger: o.Logger})
-	if err != nil {
-		o.Logger.Error("changes are not exported as traces", "error", err)
+	for _, p := range pages {
+		last.Go(func() { p.run(serving, o.Logger) })
 	}
-	last.Go(func() { traces.Run(serving) })
 	group.Go(func() { a.ingress.run(serving) })
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup
@@ -239,34 +244,13 @@ func (a *App) use(former, loaded *config.Loaded) {
 	}
 	a.ingress.use(loaded.Ingress)
 	a.source.use(loaded)
-	memberOf := func(c *config.Config) []string {
-		return names(c.Clusters, func(m config.Cluster) string { return m.Name })
-	}
-	for _, name := range lacking(memberOf(former.Config), memberOf(loaded.Config)) {
-		a.metrics.AddCluster(name)
-	}
-	for _, name := range lacking(memberOf(loaded.Config), memberOf(former.Config)) {
-		a.metrics.RemoveCluster(name)
-		a.Logger.Info("member removed from the configuration", "cluster", name)
+	for _, c := range former.Config.Clusters {
+		if _, stays := loaded.Members[c.Name]; !stays {
+			a.Logger.Info("member removed from the configuration", "cluster", c.Name)
+		}
 	}
 	a.applyMembers(false)
-	sinkOf := func(c *config.Config) []string { return names(c.Sinks, func(k config.Sink) string { return k.Name }) }
-	for _, name := range lacking(sinkOf(loaded.Config), sinkOf(former.Config)) {
-		a.metrics.RemoveSink(name)
-	}
 	a.sinks.Configure(sinkSpecs(loaded.Config))
-}
-
-func names[T any](all []T, of func(T) string) (names []string) {
-	for _, one := range all {
-		names = append(names, of(one))
-	}
-	return names
-}
-
-// lacking is what a list lacks of another.
-func lacking(list, of []string) []string {
-	return slices.DeleteFunc(of, func(name string) bool { return slices.Contains(list, name) })
 }
 
 // applyMembers makes the members those of the configuration, from when on it is known which
@@ -299,7 +283,6 @@ func notesOn(loaded *config.Loaded) (all []note) {
 	access("ingress", loaded.Ingress)
 	for _, c := range loaded.Config.Clusters {
 		access(c.Name, loaded.Members[c.Name])
-		add("a token will end", c.Name, NotRenewed(loaded.Members[c.Name]))
 	}
 	return all
 }

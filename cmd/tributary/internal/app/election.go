@@ -4,11 +4,9 @@
 package app
 
 import (
-	"cmp"
 	"os"
 
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/syncer"
@@ -21,7 +19,7 @@ const LeasePrefix = "tributary-leader."
 func (a *App) newElector(loaded *config.Loaded, address string) *leader.Elector {
 	c := loaded.Config
 	return leader.New(leader.Options{
-		Client: clientOf(a.ingress.elect), Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(loaded, address), Labels: labelsOf(c),
+		Client: clientOf(a.ingress.elect), Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(address), Labels: labelsOf(c),
 		LeaseDuration: c.LeaderElection.LeaseDuration.Value(), Disabled: !c.LeaderElection.Enabled, Permit: a.permit, Logger: a.Logger,
 	})
 }
@@ -31,23 +29,16 @@ func labelsOf(c *config.Config) map[string]string {
 	return map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: c.Instance}
 }
 
-// holder is the name by which this process holds the Lease. It outlasts a restart in
-// place, so that a process waits for nothing that it held itself, and no two processes
-// that run have it: where the token for the ingress cluster is bound to a pod it is the
-// pod's name, which the API server sees, too; elsewhere it is the name of the host and
-// the address of the pages, which one process alone can listen at.
-func holder(loaded *config.Loaded, address string) string {
-	if access := loaded.Ingress.REST; access != nil {
-		if token, ok := kubeconfig.ParseAccountToken(access.BearerToken); ok && token.Pod != "" {
-			return token.Pod
-		}
+// holder is the name by which this process holds the Lease. It outlasts a restart in place, so that a process waits for
+// nothing that it held itself, and no two processes that run have it: in a pod its name, which the API server of the ingress
+// cluster knows, too; elsewhere the name of the host and the address of the pages, which one process alone can listen at.
+func holder(address string) string {
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "tributary"
-	}
-	if loaded.Config.Ingress.Kubeconfig == "" {
-		return cmp.Or(os.Getenv("POD_NAME"), host)
 	}
 	return host + "_" + address
 }

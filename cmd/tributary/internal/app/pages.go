@@ -10,8 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
-	"sync"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
@@ -24,15 +24,9 @@ type server struct {
 	handler  http.Handler
 }
 
-// pages are the servers of a process: one for everything, and one for what others may see.
-type pages struct {
-	servers []server
-	logger  *slog.Logger
-}
-
-// listen binds the addresses that the configuration names, all or none.
-func listen(c *config.Config, m *metrics.Metrics, everything http.Handler, logger *slog.Logger) (*pages, error) {
-	p := &pages{logger: logger}
+// listen binds the addresses that the configuration names, all or none: the first serves everything, the
+// other what others may see.
+func listen(c *config.Config, m *metrics.Metrics, everything http.Handler, logger *slog.Logger) (all []server, err error) {
 	for _, site := range []struct {
 		field, address string
 		handler        http.Handler
@@ -42,38 +36,25 @@ func listen(c *config.Config, m *metrics.Metrics, everything http.Handler, logge
 		}
 		listener, err := net.Listen("tcp", site.address)
 		if err != nil {
-			p.close()
+			for _, s := range all {
+				s.listener.Close()
+			}
 			return nil, fmt.Errorf("%s: cannot serve at %q: %w; free the address or choose another", site.field, site.address, err)
 		}
 		logger.Info("serving", "field", site.field, "listen", listener.Addr().String())
 		if tcp, ok := listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 			site.handler = localOnly(site.handler)
 		}
-		p.servers = append(p.servers, server{listener, site.handler})
+		all = append(all, server{listener, site.handler})
 	}
-	return p, nil
+	return all, nil
 }
 
-func (p *pages) close() {
-	for _, s := range p.servers {
-		s.listener.Close()
+// run serves until ctx is done.
+func (s server) run(ctx context.Context, logger *slog.Logger) {
+	if err := page.Serve(ctx, s.listener, s.handler, logger); err != nil {
+		logger.Error("serving the pages failed", "error", err)
 	}
-}
-
-// address is where everything is served.
-func (p *pages) address() string { return p.servers[0].listener.Addr().String() }
-
-// run serves until ctx is done, and returns when nothing is served any more.
-func (p *pages) run(ctx context.Context) {
-	var running sync.WaitGroup
-	for _, s := range p.servers {
-		running.Go(func() {
-			if err := page.Serve(ctx, s.listener, s.handler, p.logger); err != nil && ctx.Err() == nil {
-				p.logger.Error("serving the pages failed", "error", err)
-			}
-		})
-	}
-	running.Wait()
 }
 
 // localOnly refuses requests that name another host than this machine. The address is
@@ -91,13 +72,7 @@ func localOnly(next http.Handler) http.Handler {
 
 // local reports whether the Host of a request is this machine's loopback.
 func local(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if address, err := netip.ParseAddr(host); err == nil {
-		return address.Unmap().IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+	name := strings.ToLower(strings.TrimSuffix((&url.URL{Host: host}).Hostname(), "."))
+	address, err := netip.ParseAddr(name)
+	return err == nil && address.Unmap().IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }

@@ -12,14 +12,13 @@ import (
 	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/cmd/tributary/internal/link"
 )
 
 const (
@@ -69,48 +68,46 @@ func (n *renewer) renew(ctx context.Context, member string, access config.Access
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	err := keepable(access)
-	if err == nil {
-		var fresh string
-		if fresh, err = n.ask(ctx, access.REST, token); err == nil {
-			err = n.keep(ctx, access, fresh)
-		}
-	}
-	switch {
+	switch err := n.replace(ctx, access, token); {
 	case err == nil:
 		n.logger.Info("token renewed", "cluster", member)
 		delete(n.failed, member)
 	case err.Error() != n.failed[member]:
-		n.logger.Warn("token not renewed, trying on; link the member again before it ends", "cluster", member, "ends", token.Expires.UTC(), "error", err)
+		n.logger.Warn("token not renewed, trying on; link the member again before it ends, or keep its kubeconfig in a Secret (tributary link --ingress-context)",
+			"cluster", member, "ends", token.Expires.UTC(), "error", err)
 		n.failed[member] = err.Error()
 	}
 }
 
-// ask asks the member for another token of the same account and life.
-func (n *renewer) ask(ctx context.Context, access *rest.Config, t kubeconfig.AccountToken) (string, error) {
-	session, err := kube.Open(ctx, access, kube.Options{Cluster: "member", Version: n.version})
+// replace asks the member for another token of the same account and life, and puts it where the old one was.
+func (n *renewer) replace(ctx context.Context, access config.Access, t kubeconfig.AccountToken) error {
+	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: "member", Version: n.version})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer session.Close()
-	granted, err := session.Clientset().CoreV1().ServiceAccounts(t.Namespace).CreateToken(ctx, t.Account, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(t.Expires.Sub(t.Issued) / time.Second))},
-	}, metav1.CreateOptions{})
+	granted, err := link.RequestToken(ctx, session.Clientset().CoreV1(), t.Namespace, t.Account, t.Expires.Sub(t.Issued))
 	if err != nil {
-		return "", fmt.Errorf("ask for a token of %s/%s: %w", t.Namespace, t.Account, err)
+		return err
 	}
-	return granted.Status.Token, nil
+	switch {
+	case access.Secret != "":
+		return n.inSecret(ctx, access, granted.Token)
+	case access.File == "":
+		return errors.New("the kubeconfig is stored nowhere")
+	}
+	text, err := os.ReadFile(access.File)
+	if err == nil {
+		text, err = kubeconfig.WithToken(text, access.Context, granted.Token)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", access.File, err)
+	}
+	return kubeconfig.ReplaceFile(access.File, text)
 }
 
-// keep puts a token where the old one was.
-func (n *renewer) keep(ctx context.Context, access config.Access, token string) error {
-	if access.Secret == "" {
-		text, err := fileWith(access, token)
-		if err != nil {
-			return err
-		}
-		return kubeconfig.ReplaceFile(access.File, text)
-	}
+// inSecret puts a token into a Secret of the ingress cluster.
+func (n *renewer) inSecret(ctx context.Context, access config.Access, token string) error {
 	client, err := n.ingress(ctx)
 	if err != nil {
 		return err
@@ -129,47 +126,4 @@ func (n *renewer) keep(ctx context.Context, access config.Access, token string) 
 		return fmt.Errorf("renew the token in Secret %s: %w", access.Secret, err)
 	}
 	return nil
-}
-
-// keepable reports, before a token is asked for, why a file could not keep it. What a Secret takes is seen by writing it.
-func keepable(access config.Access) error {
-	switch {
-	case access.Secret != "":
-		return nil
-	case access.File == "":
-		return errors.New("the kubeconfig is stored nowhere")
-	}
-	if _, err := fileWith(access, ""); err != nil {
-		return err
-	}
-	if err := kubeconfig.Replaceable(access.File); err != nil {
-		return fmt.Errorf("%w; or keep the kubeconfig in a Secret (tributary link --ingress-context)", err)
-	}
-	return nil
-}
-
-// NotRenewed is why a token that run would renew before it ends cannot be stored where it is; "" if it can be, or is none.
-func NotRenewed(access config.Access) string {
-	if access.REST == nil {
-		return ""
-	}
-	if _, renewed := kubeconfig.ParseAccountToken(access.REST.BearerToken); !renewed {
-		return ""
-	}
-	if err := keepable(access); err != nil {
-		return "its token cannot be renewed: " + err.Error()
-	}
-	return ""
-}
-
-// fileWith is the content of a kubeconfig with another token.
-func fileWith(access config.Access, token string) ([]byte, error) {
-	text, err := os.ReadFile(access.File)
-	if err != nil {
-		return nil, err
-	}
-	if text, err = kubeconfig.WithToken(text, access.Context, token); err != nil {
-		return nil, fmt.Errorf("%s: %w", access.File, err)
-	}
-	return text, nil
 }
