@@ -6,8 +6,8 @@
 //
 // A newcomer starts at Set (set.go): it makes the members those of the configuration, and
 // says what they give to a replica. Member.step (member.go) is the one way into a member's
-// state, by which every event comes; streams.go runs its streams, asking.go asks its
-// questions.
+// state, by which every event comes, and Member.begin begins what steps have asked for: its
+// streams (streams.go) and its questions (asking.go).
 //
 // What never happens here: a decision about what is there or gone, and anything about the
 // ingress cluster but what stands of a member, which the caller tells. Members share

@@ -5,53 +5,70 @@ package clusters
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/native"
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/syncer"
 )
 
 // tickEvery is how often a member is told the time at least.
 const tickEvery = 10 * time.Second
 
-// Member is one member cluster: its state, behind one lock, and what runs for it.
+// errNoAccess is a member whose kubeconfig was never accepted.
+var errNoAccess = errors.New("there is no kubeconfig that can be used")
+
+// Member is one member cluster: its state, behind one lock, and what runs for it. What steps of
+// the state ask for is collected under the lock, and begun by the one loop in run.
 type Member struct {
 	name    string
 	options *Options
 	log     *slog.Logger
-	streams *streams
-	askers  *askers
 	access  *kube.Access
 	pin     *kube.Pin
+	native  *native.Observer // nil: nobody observes
 
-	stop context.CancelFunc
-	ctx  context.Context // ends with stop
-
-	// work, stands and rotated have a signal while something is left to do.
-	work, stands, rotated chan struct{}
+	stop  context.CancelFunc
+	ctx   context.Context // ends with stop
+	tasks sync.WaitGroup
+	// work has a signal while there is something to begin, rotated while there is a new credential.
+	work, rotated chan struct{}
 
 	mu       sync.Mutex // of all below
 	state    *member.State
 	settings Settings
-	reader   *reader
-	wake     time.Time
+	decoder  *decode.Decoder
 	health   health
-	native   *observer // nil: nobody observes
+	wake     time.Time // of the state
+	// What steps have asked for and is not begun. looking: what stands is being looked up.
+	questions             questions
+	relist                []member.Scope
+	wantStanding, looking bool
 }
 
-func newMember(options *Options, s *Settings) *Member {
+// newMember returns a member that is known by a UID; empty: not yet.
+func newMember(options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		work: make(chan struct{}, 1), stands: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
-		settings: *s, reader: s.reader(nil)}
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
+		settings: s, decoder: s.decoder(), questions: questions{limit: mostAsked}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.streams = &streams{member: m, running: map[member.Scope]*stream{}}
-	m.askers = newAskers(m.ask)
-	m.pin = kube.NewPin(m.onRecord())
 	m.access = kube.NewAccess(m.open)
-	m.state = member.New(time.Now(), s.config(m.reader.rules))
+	m.state = member.New(time.Now(), s.config())
+	if s.Cluster.ObserveNative {
+		m.native = native.NewObserver(s.Cluster.Namespaces.Plain(), m.byUpstream, func(lag time.Duration) {
+			if options.NativeLag != nil {
+				options.NativeLag(m.name, lag)
+			}
+		})
+	}
 	m.lockedNote()
 	return m
 }
@@ -59,43 +76,46 @@ func newMember(options *Options, s *Settings) *Member {
 // run follows the member until it ends, or ctx does.
 func (m *Member) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, m.stop)()
-	var tasks sync.WaitGroup
-	tasks.Go(func() { m.askers.run(m.ctx) })
-	tasks.Go(m.lookUpStanding)
-	tasks.Go(m.rotate)
-	defer func() {
-		m.streams.reconcile(nil)
-		m.observer().end()
-		tasks.Wait()
-		m.access.Close()
-	}()
-	timer := time.NewTimer(tickEvery)
+	m.tasks.Go(m.rotate)
+	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
+	streams := map[member.Scope]*stream{}
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		m.streams.reconcile(m.scopes())
-		m.observe()
-		timer.Reset(m.untilWake())
+	for m.ctx.Err() == nil {
+		timer.Reset(m.begin(streams))
 		select {
 		case <-m.ctx.Done():
-			return
 		case <-timer.C:
 			m.tick()
 		case <-m.work:
 		}
 	}
+	m.tasks.Wait()
+	m.access.Close()
 }
 
-// end ends the member.
-func (m *Member) end() { m.stop() }
-
-// untilWake is how long there is nothing to do unless somebody signals work.
-func (m *Member) untilWake() time.Duration {
+// begin begins what steps have asked for, and returns for how long there is nothing more to do
+// unless somebody signals work.
+func (m *Member) begin(streams map[member.Scope]*stream) time.Duration {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.wake.IsZero() {
-		return tickEvery
+	scopes, relist, look := m.state.Scopes(), m.relist, m.wantStanding && !m.looking
+	m.relist = nil
+	if look {
+		m.wantStanding, m.looking = false, true
 	}
-	return min(max(0, time.Until(m.wake)), tickEvery)
+	for q, ok := m.questions.next(); ok; q, ok = m.questions.next() {
+		m.tasks.Go(func() { m.ask(q) })
+	}
+	wait := tickEvery
+	if !m.wake.IsZero() {
+		wait = min(max(0, time.Until(m.wake)), tickEvery)
+	}
+	m.mu.Unlock()
+	if look {
+		m.tasks.Go(m.lookUp)
+	}
+	m.follow(streams, scopes, relist)
+	return wait
 }
 
 // tick tells the state the time, and how far the member's clock is off.
@@ -107,37 +127,35 @@ func (m *Member) tick() {
 	m.step(member.Tick{Ahead: ahead})
 }
 
-// step takes an event into the state and has carried out what comes of it. It may be called
-// from any goroutine.
+// step takes an event into the state, tells which replicas it dirties, and notes what is to be
+// begun. It may be called from any goroutine.
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	due := !m.state.Wake().Equal(m.wake)
-	m.wake = m.state.Wake()
-	if turns(e) {
+	m.questions.waiting = append(m.questions.waiting, effects.Ask...)
+	m.relist = append(m.relist, effects.Relist...)
+	m.wantStanding = m.wantStanding || effects.WantStanding
+	if effects.Turned {
 		m.lockedNote()
 	}
+	woken := m.lockedWake()
 	m.mu.Unlock()
-	m.carryOut(&effects)
-	if due {
+	if woken || effects.Follow || effects.WantStanding || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
+	}
+	if len(effects.Dirty) > 0 {
+		m.options.Sink.Dirty(m.name, effects.Dirty, effects.Bulk)
+		for _, c := range effects.Dirty {
+			m.native.Ours(c.Replica, c.Cause.Arrived)
+		}
 	}
 }
 
-// carryOut does what a step asks for. No lock is held.
-func (m *Member) carryOut(e *member.Effects) {
-	if len(e.Dirty) > 0 {
-		m.options.Sink.Dirty(m.name, e.Dirty, e.Bulk)
-		m.observer().touch(e.Dirty)
-	}
-	m.askers.add(e.Ask)
-	if e.WantStanding {
-		signal(m.stands)
-	}
-	if e.Follow || e.Restart || len(e.Relist) > 0 {
-		m.streams.want(e.Relist, e.Restart)
-		signal(m.work)
-	}
+// lockedWake reports whether the state is to be woken at another time than before.
+func (m *Member) lockedWake() bool {
+	former := m.wake
+	m.wake = m.state.Wake()
+	return !m.wake.Equal(former)
 }
 
 // signal is sent once until it is taken.
@@ -148,18 +166,25 @@ func signal(c chan struct{}) {
 	}
 }
 
-// lookUpStanding tells the state what stands of the member, whenever it asks.
-func (m *Member) lookUpStanding() {
-	for {
-		select {
-		case <-m.ctx.Done():
-			return
-		case <-m.stands:
-		}
-		if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
-			m.step(member.Stood{Replicas: standing})
-		}
+// lookUp tells the state what stands of the member.
+func (m *Member) lookUp() {
+	if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
+		m.step(member.Stood{Replicas: standing})
 	}
+	m.mu.Lock()
+	m.looking = false
+	m.mu.Unlock()
+	signal(m.work)
+}
+
+// lead prepares for this process to begin to write, and reports whether the member goes on: if
+// it is not followed at this moment, another may have seen and written more (T5).
+func (m *Member) lead() (goesOn bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wantStanding = true // another may have written since it was looked up
+	signal(m.work)
+	return m.state.Followed()
 }
 
 // give returns what the member gives to a replica.
@@ -167,8 +192,7 @@ func (m *Member) give(replica syncer.Key) member.Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := m.state.Give(replica)
-	if wake := m.state.Wake(); wake != m.wake {
-		m.wake = wake
+	if m.lockedWake() {
 		signal(m.work)
 	}
 	if keep := share.Keep; keep != nil {
@@ -181,41 +205,71 @@ func (m *Member) give(replica syncer.Key) member.Share {
 	return share
 }
 
-func (m *Member) scopes() []member.Scope {
+// reading is what objects are read with from now on.
+func (m *Member) reading() (*decode.Decoder, *rules.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state.Scopes()
+	return m.decoder, m.settings.Rules
 }
 
-func (m *Member) reading() *reader {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.reader
-}
-
-func (m *Member) observer() *observer {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.native
-}
-
-// apply goes over to other settings.
-func (m *Member) apply(s *Settings) {
+// apply goes over to settings by which the member is read as before. What changes but for
+// credentials is told to the state.
+func (m *Member) apply(s Settings) {
 	m.mu.Lock()
 	former := m.settings
-	m.settings = *s
-	rotated := former.Access.Hash != s.Access.Hash && s.Access.REST != nil
-	changed := former.text() != s.text()
-	if former.Rules.ID() != s.Rules.ID() || former.reading() != s.reading() {
-		m.reader = s.reader(m.reader)
+	if former.Rules.ID() == s.Rules.ID() {
+		s.Rules = former.Rules
+	} else {
+		m.decoder = s.decoder()
 	}
-	config := s.config(m.reader.rules)
+	m.settings = s
 	m.mu.Unlock()
-	if changed {
-		m.step(member.Configured{Config: config})
-		signal(m.work)
+	if former.Rules != s.Rules || former.Cluster.Settings() != s.Cluster.Settings() {
+		m.step(member.Configured{Config: s.config()})
 	}
-	if rotated {
+	if former.Access.Hash != s.Access.Hash && s.Access.REST != nil {
 		signal(m.rotated)
 	}
+}
+
+// rotate takes new credentials into use.
+func (m *Member) rotate() {
+	m.access.Rotate(m.ctx, m.rotated, func(err error) {
+		m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
+	})
+}
+
+// open opens a session with the credential that counts now.
+func (m *Member) open(ctx context.Context) (*kube.Session, error) {
+	m.mu.Lock()
+	access := m.settings.Access
+	m.mu.Unlock()
+	if access.REST == nil {
+		return nil, fmt.Errorf("%w: %w", errNoAccess, access.Err)
+	}
+	var wrap func(http.RoundTripper) http.RoundTripper
+	if m.options.Wrap != nil {
+		wrap = m.options.Wrap(m.name)
+	}
+	session, err := kube.Open(ctx, access.REST, kube.Options{
+		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: wrap})
+	if err != nil {
+		m.failed(err)
+		return nil, err
+	}
+	if uid := session.Identity(); uid != "" && m.options.Learned != nil {
+		m.options.Learned(m.name, uid)
+	}
+	return session, nil
+}
+
+// byUpstream is what upstream's rules alone make of a Service; nil: it is not to be compared.
+func (m *Member) byUpstream(service syncer.Key) *syncer.Contribution {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of, found := m.state.Tables().Explain(service, m.state.Clock())
+	if !found || !of.Replicated || !m.state.Listed() {
+		return nil
+	}
+	return new(syncer.Compute(of.Service, of.AsShown(), syncer.Options{}))
 }

@@ -4,6 +4,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -65,8 +66,8 @@ func NewSet(options Options) *Set {
 }
 
 // Apply makes the members those of the settings. One that is not among them is gone from
-// every view when Apply returns, and ends some time later. One that is goes on, and begins
-// anew only what has to be.
+// every view when Apply returns, and ends some time later. One that is goes on, unless other
+// objects of it are to be read: then another takes its place, which knows its identity.
 func (s *Set) Apply(all []Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,26 +76,48 @@ func (s *Set) Apply(all []Settings) {
 		former[m.name] = m
 	}
 	var members []*Member
-	var kept []func()
-	for i := range all {
-		m := former[all[i].Cluster.Name]
-		if m == nil {
-			m = newMember(&s.options, &all[i])
-			s.start(m)
-		} else {
-			kept = append(kept, func() { m.apply(&all[i]) })
+	var same []func()
+	for _, settings := range all {
+		m := former[settings.Cluster.Name]
+		switch {
+		case m == nil:
+			m = newMember(&s.options, settings, s.onRecord(settings.Cluster.Name))
+		case m.settings.reading() == settings.reading():
+			same = append(same, func() { m.apply(settings) })
+		default:
+			m = newMember(&s.options, settings, cmp.Or(m.pin.Known(), s.onRecord(m.name)))
 		}
-		delete(former, m.name)
 		members = append(members, m)
 	}
 	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
-	s.members.Store(&members)
-	for _, m := range former {
-		m.end()
-	}
-	for _, apply := range kept {
+	s.replace(members)
+	for _, apply := range same {
 		apply()
 	}
+}
+
+// replace makes the members those that are given. The caller holds mu.
+func (s *Set) replace(members []*Member) {
+	former := s.all()
+	s.members.Store(&members)
+	for _, m := range former {
+		if !slices.Contains(members, m) {
+			m.stop()
+		}
+	}
+	for _, m := range members {
+		if !slices.Contains(former, m) {
+			s.start(m)
+		}
+	}
+}
+
+// onRecord is the UID by which a member is on record; empty: it is not.
+func (s *Set) onRecord(name string) string {
+	if s.options.Identity == nil {
+		return ""
+	}
+	return s.options.Identity(name)
 }
 
 // start runs a member if the set runs. The caller holds mu.
@@ -158,12 +181,18 @@ func (s *Set) AllListed() bool {
 	})
 }
 
-// Lead says that this process begins to write: members that are not followed at this moment
-// start anew, for another may have seen and written more (T5).
+// Lead says that this process begins to write. In place of members that are not followed at this
+// moment others begin anew.
 func (s *Set) Lead() {
-	for _, m := range s.all() {
-		m.step(member.Anew{Leading: true})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.all())
+	for i, m := range all {
+		if !m.lead() {
+			all[i] = newMember(&s.options, m.settings, m.pin.Known())
+		}
 	}
+	s.replace(all)
 }
 
 // Recorded says that the identity of a member on record is another one: if the member is
@@ -172,16 +201,10 @@ func (s *Set) Recorded(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.all())
-	for i, former := range all {
-		if former.name != name || former.onRecord() == former.pin.Known() {
-			continue
+	for i, m := range all {
+		if uid := s.onRecord(m.name); m.name == name && uid != m.pin.Known() {
+			all[i] = newMember(&s.options, m.settings, uid)
 		}
-		former.mu.Lock()
-		settings := former.settings
-		former.mu.Unlock()
-		all[i] = newMember(&s.options, &settings)
-		s.members.Store(&all)
-		s.start(all[i])
-		former.end()
 	}
+	s.replace(all)
 }

@@ -371,6 +371,13 @@ func TestAnotherClusterIsNotHeardBeforeItIsAccepted(t *testing.T) {
 		s.set.Apply(s.settings(func(o *Settings) { o.Access.REST, o.Access.Hash = other.config("b"), "b" }))
 		s.pass(5 * time.Second)
 		s.want("10.0.0.1")
+		s.record = "" // who takes its place knows what it is without
+		s.set.Apply(s.settings(func(o *Settings) {
+			o.Access.REST, o.Access.Hash, o.Annotations = other.config("b"), "b", []string{"example.com/*"}
+		}))
+		s.pass(5 * time.Second)
+		s.wantState(StateOtherCluster, ReasonOtherCluster)
+		s.want("10.0.0.1")
 		s.record = "uid-b"
 		s.set.Recorded("a")
 		s.pass(5 * time.Second)
@@ -454,42 +461,22 @@ func TestObservesMembersOwnEndpoints(t *testing.T) {
 }
 
 // A server that is busy is asked less, and more again when it is not.
-func TestAskersHalve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		running, most, busy := 0, 0, false
-		a := newAskers(func(context.Context, member.Question) bool {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			said := busy
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			defer mu.Unlock()
-			running--
-			return said
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var tasks sync.WaitGroup
-		tasks.Go(func() { a.run(ctx) })
-		ask := func(n int, whileBusy bool, want int) {
-			t.Helper()
-			mu.Lock()
-			busy, most = whileBusy, 0
-			mu.Unlock()
-			a.add(make([]member.Question, n))
-			time.Sleep(time.Hour)
-			if mu.Lock(); most != want {
-				t.Errorf("%d at once, want %d", most, want)
+func TestQuestionsHalve(t *testing.T) {
+	qs := questions{limit: mostAsked}
+	ask := func(n int, busy bool, want int) {
+		t.Helper()
+		most := 0
+		for qs.waiting = make([]member.Question, n); len(qs.waiting) > 0 || qs.asked > 0; qs.answered(busy) {
+			for _, ok := qs.next(); ok; _, ok = qs.next() {
+				most = max(most, qs.asked)
 			}
-			mu.Unlock()
 		}
-		ask(300, false, 100)
-		ask(100, true, 100)
-		ask(10, false, 1+1+1+1) // 1, then as many more as answers come
-		ask(300, false, 100)
-		cancel()
-		tasks.Wait()
-	})
+		if most != want {
+			t.Errorf("%d at once, want %d", most, want)
+		}
+	}
+	ask(300, false, 100)
+	ask(100, true, 100)
+	ask(10, false, 5) // 1, and one more with each answer
+	ask(300, false, 100)
 }

@@ -45,15 +45,6 @@ type health struct {
 	errAt time.Time
 }
 
-// turns reports whether an event may change the state of a member.
-func turns(e member.Event) bool {
-	switch e.(type) {
-	case member.Changed, member.Stood, member.Tick, member.Anew, member.Configured:
-		return true
-	}
-	return false
-}
-
 // lockedNote notes the state of the member.
 func (m *Member) lockedNote() {
 	s := m.state.Status()
@@ -115,7 +106,7 @@ func (s *Set) Status() []metrics.ClusterStatus {
 
 func (m *Member) status() metrics.ClusterStatus {
 	m.mu.Lock()
-	s, h, settings, native := m.state.Status(), m.health, m.settings, m.native
+	s, h, settings := m.state.Status(), m.health, m.settings
 	counts := m.state.Tables().Stats(m.state.Clock())
 	m.mu.Unlock()
 	out := metrics.ClusterStatus{
@@ -123,7 +114,7 @@ func (m *Member) status() metrics.ClusterStatus {
 		Synced: s.Listed, Services: counts.Replicas, Pods: counts.Pods,
 		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
 			NotReady: counts.NotReady, Terminating: counts.Terminating},
-		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: native.status(),
+		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: m.native.Status(),
 	}
 	if s.Drained || s.Stale {
 		out.Endpoints.Ready, out.Endpoints.Reserve = 0, counts.Ready+counts.Reserve

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -177,6 +178,7 @@ func (c *Course[T]) level(all []Versioned[T], revision uint64) []Versioned[T] {
 		case v.Object == nil:
 			delete(current, key)
 		default:
+			v.Object = cmp.Or(v.Relisted, v.Object)
 			current[key] = v
 		}
 	}

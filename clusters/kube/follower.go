@@ -26,20 +26,24 @@ type Kind[T any] struct {
 	Namespace string
 	// Labels and Fields are selectors; empty for all. An object that leaves them is Gone.
 	Labels, Fields string
-	// Convert turns a decoded object into what is kept of it, and must not keep a reference
-	// to it. Nil without an error: the object counts as gone, as a pod does that has
-	// finished. After an error it is as if the object had not been shown. It may be called
-	// from two goroutines at once.
-	Convert func(runtime.Object) (*T, error)
+	// Convert is asked, when a list begins, for what reads the objects of that list, and those of
+	// the stream once the list was told. It is called by the goroutine in Run.
+	Convert func() Convert[T]
 }
 
-// Versioned is an object as a list shows it.
+// Convert turns a decoded object into what is kept of it, and must not keep a reference to it.
+// After an error it is as if the object had not been shown. It may be called from two
+// goroutines at once.
+type Convert[T any] func(runtime.Object) (*T, error)
+
+// Versioned is an object as a list or a stream shows it.
 type Versioned[T any] struct {
-	// Object is nil where the object is there and counts as gone.
-	Object   *T
+	Object   *T // nil: it is gone
 	Key      syncer.Key
 	UID      string
 	Revision uint64
+	// Relisted is the Object of a stream as the list reads it that is under way; nil: as it is.
+	Relisted *T
 }
 
 // Sink is told what a Follower sees. All calls come from the goroutine in Run, one at a
@@ -49,7 +53,7 @@ type Sink[T any] interface {
 	// Seen is an object that was added or modified. arrived is when its event had been read
 	// off the wire.
 	Seen(o *T, revision uint64, arrived time.Time)
-	// Gone is an object that was deleted, has left the selectors, or counts as gone.
+	// Gone is an object that was deleted, or has left the selectors.
 	Gone(key syncer.Key, uid string, revision uint64, arrived time.Time)
 	// Listed is a complete list; what it lacks is missing. Objects that could not be
 	// converted are not in it.
@@ -134,11 +138,13 @@ type run[T any] struct {
 	swapped <-chan struct{}
 	timer   *time.Timer
 
-	stream   *stream // nil: none is open
-	lists    chan list[T]
-	dropList context.CancelFunc
-	probes   chan uint64
-	reading  sync.WaitGroup
+	stream *stream // nil: none is open
+	lists  chan list[T]
+	// convert reads what the stream shows, and listing the list that is under way; nil: none is.
+	convert, listing Convert[T]
+	dropList         context.CancelFunc
+	probes           chan uint64
+	reading          sync.WaitGroup
 }
 
 // list is what came of reading a complete list.
@@ -155,8 +161,9 @@ func (r *run[T]) do(next Action) {
 		r.dropList()
 		ctx, drop := context.WithCancel(r.ctx)
 		answer := make(chan list[T], 1)
-		r.lists, r.dropList = answer, drop
-		r.reading.Go(func() { answer <- r.list(ctx) })
+		r.lists, r.dropList, r.listing = answer, drop, r.kind.Convert()
+		convert := r.listing
+		r.reading.Go(func() { answer <- r.list(ctx, convert) })
 	case Watch:
 		r.stream = r.access.watch(r.ctx, r.query(), next.Revision)
 	case Cut:
@@ -193,8 +200,10 @@ func (r *run[T]) hear(until time.Time) {
 		if l.err != nil {
 			r.course.ListFailed(time.Now(), l.err)
 		} else {
+			r.convert = r.listing
 			r.course.Listed(time.Now(), l.all, l.revision)
 		}
+		r.listing = nil
 	case e := <-r.stream.brings():
 		switch e.kind {
 		case streamOpened:
@@ -214,14 +223,14 @@ func (f *Follower[T]) query() query {
 // list reads a complete list, over a connection that has just shown the identity of its
 // cluster: from what a list lacks follows more than from anything else, and a proxy that
 // keeps its connections may have another cluster behind it by now.
-func (f *Follower[T]) list(ctx context.Context) (l list[T]) {
+func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) {
 	s, err := f.access.Get(ctx)
 	if err != nil {
 		return list[T]{err: err}
 	}
 	s.pool.renew(justProved)
 	l.revision, l.err = s.pages(ctx, f.query(), func(object runtime.Object) {
-		if v, ok := f.convert(object); ok {
+		if v, ok := f.read(object, convert); ok {
 			l.all = append(l.all, v)
 		}
 	})
@@ -251,29 +260,31 @@ func (r *run[T]) probe() {
 
 // versioned is what an event says. What cannot be used is reported, and leaves only what can
 // be told of it.
-func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
+func (r *run[T]) versioned(e event) (v Versioned[T]) {
 	switch ok := false; {
 	case e.err != nil:
-		f.fault(fmt.Errorf("an event of %s: %w", f.kind.Resource.Resource, e.err))
+		r.fault(fmt.Errorf("an event of %s: %w", r.kind.Resource.Resource, e.err))
 	case e.kind == watch.Added || e.kind == watch.Modified:
-		if v, ok = f.convert(e.object); !ok {
+		if v, ok = r.read(e.object, r.convert); !ok {
 			v.Key = syncer.Key{}
+		} else if r.listing != nil {
+			v.Relisted, _ = r.listing(e.object)
 		}
 	default:
-		if v, ok = f.head(e.object); !ok || e.kind != watch.Deleted {
+		if v, ok = r.head(e.object); !ok || e.kind != watch.Deleted {
 			v.Key = syncer.Key{}
 		}
 	}
 	return v
 }
 
-// convert takes what is kept of an object; false: it cannot be used, and is reported.
-func (f *Follower[T]) convert(object runtime.Object) (v Versioned[T], ok bool) {
+// read takes what is kept of an object; false: it cannot be used, and is reported.
+func (f *Follower[T]) read(object runtime.Object, convert Convert[T]) (v Versioned[T], ok bool) {
 	if v, ok = f.head(object); !ok {
 		return v, false
 	}
 	var err error
-	if v.Object, err = f.kind.Convert(object); err != nil {
+	if v.Object, err = convert(object); err != nil {
 		f.fault(fmt.Errorf("%s %s: %w", f.kind.Resource.Resource, v.Key, err))
 	}
 	return v, err == nil

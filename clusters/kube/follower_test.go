@@ -35,8 +35,7 @@ func TestFollows(t *testing.T) {
 				s.set("a", "2")
 				s.remove("b")
 				s.set("c", "1")
-				s.set("c", "finished")
-				s.wantTold("seen a=2", "gone b", "seen c=1", "gone c")
+				s.wantTold("seen a=2", "gone b", "seen c=1")
 				s.wantPhases("following")
 				s.remove("c")
 				s.wantTold("gone c")
@@ -370,6 +369,11 @@ func TestRelist(t *testing.T) {
 			s.told()
 			s.do(func() { s.slow = time.Second })
 			s.follower.Relist()
+			s.set("p0000", "2")
+			s.pass(100 * time.Millisecond)
+			if now := s.sink.of("p0000"); now.Value != "2" || now.by != 0 {
+				t.Errorf("the stream goes on with %+v", now)
+			}
 			for i := range 40 {
 				s.set(fmt.Sprintf("p%04d", i*30), "2")
 				s.remove(fmt.Sprintf("p%04d", i*30+1))
@@ -379,6 +383,11 @@ func TestRelist(t *testing.T) {
 			}
 			if lists := slices.DeleteFunc(s.told(), func(line string) bool { return !strings.HasPrefix(line, "listed") }); len(lists) != 1 {
 				t.Errorf("lists were told: %q", lists)
+			}
+			for _, name := range []string{"p0000", "p0030", "p0002", "new"} { // also what the stream brought meanwhile
+				if now := s.sink.of(name); now.by != 1 {
+					t.Errorf("%s is converted as for the list before", name)
+				}
 			}
 			s.wantCount("list", 2)
 			s.wantPhases("following")

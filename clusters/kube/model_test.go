@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -431,19 +432,25 @@ func (m *model) picture() map[string]string {
 type item struct {
 	Key        syncer.Key
 	UID, Value string
+	by         int32 // the how manyth list, from 0, it was converted for
 }
 
-func convert(object runtime.Object) (*item, error) {
-	p, ok := object.(*corev1.Pod)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("a %T is no pod", object)
-	case p.Labels["value"] == "bad":
-		return nil, fmt.Errorf("it is bad")
-	case p.Labels["value"] == "finished":
-		return nil, nil
+// convert has each list, and what follows it, converted in its own way.
+func convert() func() Convert[item] {
+	var lists atomic.Int32
+	return func() Convert[item] {
+		by := lists.Add(1) - 1
+		return func(object runtime.Object) (*item, error) {
+			p, ok := object.(*corev1.Pod)
+			switch {
+			case !ok:
+				return nil, fmt.Errorf("a %T is no pod", object)
+			case p.Labels["value"] == "bad":
+				return nil, fmt.Errorf("it is bad")
+			}
+			return &item{syncer.Key{Namespace: p.Namespace, Name: p.Name}, string(p.UID), p.Labels["value"], by}, nil
+		}
 	}
-	return &item{syncer.Key{Namespace: p.Namespace, Name: p.Name}, string(p.UID), p.Labels["value"]}, nil
 }
 
 // recorder is a Sink that keeps a picture as a member does: an object is taken in if it is
@@ -488,6 +495,13 @@ func (r *recorder) Gone(key syncer.Key, uid string, revision uint64, _ time.Time
 	delete(r.items, key.Name)
 }
 
+// of is what is known of a pod.
+func (r *recorder) of(name string) item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.items[name].Object
+}
+
 func (r *recorder) Listed(all []Versioned[item], revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -498,10 +512,6 @@ func (r *recorder) Listed(all []Versioned[item], revision uint64) {
 	names := map[string]string{}
 	items := map[string]Versioned[item]{}
 	for _, v := range all {
-		if v.Object == nil {
-			names[v.Key.Name] = "finished"
-			continue
-		}
 		items[v.Key.Name], names[v.Key.Name] = v, v.Object.Value
 	}
 	r.items = items
@@ -584,7 +594,7 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 		s.cfg = s.start(t, http2)
 		s.sink = &recorder{model: s.model, items: map[string]Versioned[item]{}}
 		s.access = NewAccess(s.open)
-		s.follower = NewFollower(Kind[item]{Resource: Pods, Convert: convert}, s.access, Sink[item](s.sink), s.sink.fault)
+		s.follower = NewFollower(Kind[item]{Resource: Pods, Convert: convert()}, s.access, Sink[item](s.sink), s.sink.fault)
 		s.follower.dice = func(d time.Duration) time.Duration { return d / 2 }
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

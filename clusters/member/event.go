@@ -15,18 +15,17 @@ import (
 // Kind is a kind of object that a member is followed for.
 type Kind uint8
 
-// The kinds. The last is only asked for: all slices of a Service.
+// The kinds.
 const (
 	Pods Kind = iota
 	Services
 	Endpoints
 	EndpointSlices
-	SlicesOf
 )
 
 // String is the kind as in a manifest.
 func (k Kind) String() string {
-	return [...]string{"Pod", "Service", "Endpoints", "EndpointSlice", "EndpointSlice"}[min(k, SlicesOf)]
+	return [...]string{"Pod", "Service", "Endpoints", "EndpointSlice"}[min(k, EndpointSlices)]
 }
 
 // Object is what a member shows, by kind.
@@ -69,7 +68,7 @@ type Listed[T Object] struct {
 	Scope    Scope
 	Items    []store.Versioned[T]
 	Revision uint64
-	Rules    *Rules
+	Rules    Rules
 }
 
 // At says that a stream has reached a revision without news.
@@ -100,11 +99,12 @@ const (
 type WentBack struct{ Scope Scope }
 
 // Answer is what came of a Question. Object is a store.Versioned of the kind's type if it is
-// There; of SlicesOf it is a SliceList.
+// There; Rules are those that a pod was matched with.
 type Answer struct {
 	Question
 	Outcome Outcome
 	Object  any
+	Rules   Rules
 }
 
 // Outcome is how an Answer ended.
@@ -129,10 +129,6 @@ type Standing struct {
 // Configured is another configuration. The first one is given to New.
 type Configured struct{ Config }
 
-// Anew has the member begin anew; if it is for this process begins to write, only if it is not
-// followed at this moment: another process may have seen more, and has written it.
-type Anew struct{ Leading bool }
-
 // Tick is time that passes; see State.Wake. Ahead is how far the member's clock is ahead.
 type Tick struct{ Ahead time.Duration }
 
@@ -143,10 +139,10 @@ type Effects struct {
 	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// Follow is true when State.Scopes has changed, Restart when all streams are to be begun
-	// anew. Relist are streams to be listed again while they go on.
-	Follow, Restart bool
-	Relist          []Scope
+	// Follow is true when State.Scopes has changed, Turned when State.Status may say something
+	// else of its streams. Relist are streams to be listed again while they go on.
+	Follow, Turned bool
+	Relist         []Scope
 	// WantStanding asks for a Stood of this moment or later.
 	WantStanding bool
 }

@@ -6,7 +6,6 @@ package member
 import (
 	"maps"
 
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -16,9 +15,9 @@ import (
 // which newer ones mark it stays on an object that is written by hand from then on.
 const mostNamed = 64
 
-// serviceChanged has the replica of a Service compared, and asks for the endpoints of one that has
-// come to be written by hand: streams may have shown them before anybody needed them. Pods may
-// stand that it selected.
+// serviceChanged has the replica of a Service compared, and asks for the Endpoints of one that has
+// come to be written by hand: their stream may have shown them before anybody needed them. Pods
+// may stand that it selected.
 func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, o *step) {
 	effect := syncer.Addition
 	if after == nil {
@@ -36,17 +35,28 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 		return
 	}
 	s.asking.begin(Endpoints, key, "", o)
-	s.asking.begin(SlicesOf, key, "", o)
 	o.WantStanding = true
 }
 
 // handUnread reports whether it is not known yet what is written for a Service by hand.
 func (s *State) handUnread(service syncer.Key) bool {
 	_, _, known := s.tables.Endpoints(service)
-	return s.asking.of(SlicesOf, service) != nil || !known && s.asking.of(Endpoints, service) != nil
+	written := s.streams[s.scope(EndpointSlices, service.Namespace)]
+	return written == nil || !written.listed || !known && s.asking.of(Endpoints, service) != nil
 }
 
-// followHand makes the streams those that Services without a selector need.
+// readByHand has the replicas compared of which all slices that are written by hand were listed.
+func (s *State) readByHand(listed Scope, o *step) {
+	c := &Cause{Kind: EndpointSlices.String(), Event: "listed", Arrived: s.now}
+	for key := range s.hand {
+		if listed.covers(key) {
+			o.add(key, syncer.Removal, c)
+		}
+	}
+}
+
+// followHand makes the streams those that Services without a selector need. That of slices, which
+// brings few, stays: it has shown those of the Service that needs them next.
 func (s *State) followHand(o *step) {
 	wanted := map[Scope]bool{}
 	for key := range s.hand {
@@ -62,30 +72,8 @@ func (s *State) followHand(o *step) {
 		}
 	}
 	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
-		left := scope.Kind >= Endpoints && !wanted[scope]
+		left := scope.Kind == Endpoints && !wanted[scope]
 		o.Follow = o.Follow || left
 		return left
 	})
-}
-
-// answeredSlices takes in a list of all slices of a Service, unless their stream has shown more.
-func (s *State) answeredSlices(q *question, a *Answer, o *step) {
-	list, _ := a.Object.(SliceList)
-	if st := s.streams[s.scope(EndpointSlices, a.Key.Namespace)]; st != nil && st.at > list.Revision {
-		q.again(o)
-		return
-	}
-	s.asking.close(a.Kind, a.Key)
-	for _, v := range list.Items {
-		if _, known, _ := s.tables.Slice(v.Object.Key); known <= v.Revision {
-			s.slices.take(v, Cause{Event: "listed", Arrived: s.now}, o)
-		}
-	}
-	o.add(a.Key, syncer.Removal, &Cause{Kind: a.Kind.String(), Key: a.Key, Event: "listed", Arrived: s.now})
-}
-
-// SliceList are all slices of a Service at a revision: the Object of an Answer about SlicesOf.
-type SliceList struct {
-	Items    []store.Versioned[store.HandSlice]
-	Revision uint64
 }

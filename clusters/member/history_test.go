@@ -132,7 +132,11 @@ func (h *history) act() {
 	case 0:
 		h.restart()
 	case 1:
-		h.play(Anew{Leading: true})
+		if h.state.Followed() {
+			h.play(h.standing())
+		} else {
+			h.restart()
+		}
 	case 2:
 		h.changeService()
 	case 3:
@@ -173,14 +177,11 @@ func (h *history) play(e Event) {
 	for _, c := range effects.Dirty {
 		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
 	}
-	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.Follow, effects.Restart, effects.WantStanding, written))
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.Follow, effects.WantStanding, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))
 		h.checkWrite(replica, before[replica])
-	}
-	if effects.Restart {
-		h.feeds, h.gone = nil, map[string]bool{}
 	}
 	for _, scope := range effects.Relist {
 		h.list(scope, false)
@@ -228,8 +229,8 @@ func (h *history) follow() {
 
 func (h *history) restart() {
 	h.say("restart")
-	h.state, h.asked, h.wants, h.feeds = New(h.now, h.config), nil, false, nil
-	h.gone = map[string]bool{}
+	h.begin(h.config)
+	h.feeds, h.gone = nil, map[string]bool{}
 	h.follow()
 }
 
@@ -481,8 +482,6 @@ func (h *history) answer(tells bool) {
 
 func (h *history) truthOf(q Question) (Outcome, any) {
 	switch {
-	case q.Kind == SlicesOf:
-		return There, SliceList{Revision: h.revision}
 	case q.Kind == Pods:
 		if t, ok := h.pods[q.Key]; ok {
 			return There, store.Versioned[syncer.Pod]{Object: t.pod, Revision: t.revision}

@@ -127,7 +127,7 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	o.Bulk = true
 	o.WantStanding = o.WantStanding || !st.stood && k.kind <= Services
 	floor := e.Revision
-	if st.reread {
+	if st.listed && st.at == 0 { // its store went back
 		anew, floor = true, math.MaxUint64
 	}
 	lacks := maps.Collect(k.rows(e.Scope.Namespace))
@@ -201,6 +201,10 @@ func (s *State) makeKinds() {
 	s.slices = newKind(s, EndpointSlices, table[store.HandSlice]{
 		identity: func(h *store.HandSlice) (syncer.Key, string) { return h.Key, h.UID },
 		held:     t.Slice, set: t.SetSlice, remove: t.RemoveSlice, rows: t.SliceKeys,
+		asked: func(key syncer.Key) bool {
+			slice, _, _ := t.Slice(key)
+			return t.ByHand(slice.ServiceKey())
+		},
 	})
 }
 

@@ -15,25 +15,25 @@ import (
 type Config struct {
 	// Namespaces have a stream of each kind of their own; nil: one stream covers all. Covers
 	// reports whether a namespace is followed, Replicates whether a Service is replicated;
-	// nil: each is. Selection is what these three say as one comparable text.
+	// nil: each is. These three never change: others make another State.
 	Namespaces []string
 	Covers     func(namespace string) bool
 	Replicates func(*syncer.Service) bool
-	Selection  string
 	// Options are those of the endpoint rules, but for Rules and Now.
 	Options syncer.Options
-	// Rules are those that pods are matched with from now on; nil: none.
-	Rules *Rules
+	// Rules are those that the next lists of pods are matched with; nil: none.
+	Rules Rules
 	// Drain makes all endpoints of the member Reserve; so does being out of sight for
 	// StaleAfter. Zero: never.
 	Drain      bool
 	StaleAfter time.Duration
 }
 
-// Rules are the configuration's rules of one member, by Service. Two are the same only if
-// they are one.
-type Rules struct {
-	For func(*syncer.Service) syncer.Rules
+// Rules are the configuration's rules of one member. Two are the same only if they are one.
+type Rules interface {
+	// Applies returns which are for a Service, as bits, and Then what each says.
+	Applies(*syncer.Service) uint64
+	Then() []syncer.Then
 }
 
 // State is what is known of one member. It is not safe for concurrent use.
@@ -65,22 +65,15 @@ type State struct {
 	wake time.Time
 }
 
-// New returns the state of a member of which nothing has been read yet.
+// New returns the state of a member of which nothing has been read yet: what stands of it is its
+// share until it has been (T5).
 func New(now time.Time, c Config) *State {
-	s := &State{}
-	s.begin(&step{now: now}, c)
-	return s
-}
-
-// begin forgets all that is known: what stands of the member is its share until it has been
-// read (T5).
-func (s *State) begin(o *step, c Config) {
 	namespaces := c.Namespaces
 	if namespaces == nil {
 		namespaces = []string{""}
 	}
-	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{},
-		asking: asking{last: s.asking.last, open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
+	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{},
+		asking: asking{open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
 		news:   map[syncer.Key]store.Versioned[syncer.Service]{}, hand: map[syncer.Key]bool{},
 		stands: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
@@ -89,14 +82,14 @@ func (s *State) begin(o *step, c Config) {
 		s.streams[Scope{Kind: Pods, Namespace: namespace}] = &stream{rules: c.Rules}
 		s.streams[Scope{Kind: Services, Namespace: namespace}] = &stream{}
 	}
-	o.Follow, o.Restart, o.Bulk, o.WantStanding = true, true, true, true
+	return s
 }
 
 // storeOptions are those of the tables: rules are those that the pods were matched with.
 func (s *State) storeOptions() store.Options {
 	return store.Options{Replicate: s.config.Replicates, Syncer: s.config.Options, Rules: func(svc *syncer.Service) syncer.Rules {
 		if st := s.stream(Pods, svc.Namespace); st != nil && st.rules != nil {
-			return st.rules.For(svc)
+			return syncer.Rules{Applies: st.rules.Applies(svc), Then: st.rules.Then()}
 		}
 		return syncer.Rules{}
 	}}
@@ -125,6 +118,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Answer:
 		s.answer(&e, o)
 	default:
+		o.Turned = true
 		s.turn(e, o)
 		s.sight(o)
 	}
@@ -144,22 +138,18 @@ func (s *State) turn(e Event, o *step) {
 		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
 	case Listed[store.HandSlice]:
 		s.slices.listed(s.streams[e.Scope], &e, false, o)
+		s.readByHand(e.Scope, o)
 	case Changed:
 		s.changed(e)
 	case WentBack: // the next list replaces all that is known (T4)
 		if st := s.streams[e.Scope]; st != nil {
-			st.reread, st.at = true, 0
+			st.at = 0
 			s.asking.postpone(o)
 		}
 	case Stood:
 		s.stood(e.Replicas, o)
 	case Configured:
 		s.configure(e.Config, o)
-	case Anew:
-		if !e.Leading || !s.followed() {
-			s.begin(o, s.config)
-		}
-		o.WantStanding = o.WantStanding || s.starting() // another process may have written since
 	case Tick:
 		s.tick(e, o)
 	}
@@ -171,8 +161,8 @@ func (s *State) answer(a *Answer, o *step) {
 	case !s.Open(a.Question):
 	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
 		q.again(o)
-	case a.Kind == SlicesOf:
-		s.answeredSlices(q, a, o)
+	case a.Outcome == There && a.Kind == Pods && a.Rules != s.stream(Pods, a.Key.Namespace).rules:
+		q.again(o) // a list with these rules is still to come
 	default:
 		s.kinds()[a.Kind].answered(a, o)
 	}
@@ -207,14 +197,10 @@ func (s *State) tick(e Tick, o *step) {
 	}
 }
 
-// configure goes over to another configuration. Another selection is another member, read
-// anew; with other rules pods are listed again beside their streams (T7).
+// configure goes over to another configuration. With other rules pods are listed again beside
+// their streams (T7).
 func (s *State) configure(c Config, o *step) {
 	former := s.config
-	if c.Selection != former.Selection {
-		s.begin(o, c)
-		return
-	}
 	s.config = c
 	s.tables.Configure(s.storeOptions())
 	s.regrade("configured", o)

@@ -44,9 +44,6 @@ func (s *story) step(e Event) {
 	for _, scope := range effects.Relist {
 		s.say("list %s beside", scope)
 	}
-	if effects.Restart {
-		s.say("restart")
-	}
 	if _, stood := e.(Stood); effects.WantStanding && (!waits || stood) {
 		s.say("want what stands")
 	}
@@ -113,9 +110,11 @@ func (s *story) Apply(line string) error {
 	case "stood":
 		s.step(s.begun().standing())
 	case "lead":
-		s.step(Anew{Leading: true})
-	case "anew":
-		s.step(Anew{})
+		if w := s.begun(); w.state.Followed() {
+			s.step(w.standing())
+		} else {
+			w.begin(s.config)
+		}
 	case "wait":
 		d, err := time.ParseDuration(words[1])
 		s.begun().now = s.begun().now.Add(d)
@@ -146,14 +145,9 @@ func (s *story) configure(items []string) error {
 		case "holdSilentNodes":
 			c.Options.HoldSilentNodes = d
 		case "namespaces":
-			c.Namespaces, c.Selection = nil, value
-			if value != "*" {
-				c.Namespaces = strings.Split(value, ",")
-			}
+			c.Namespaces = strings.Split(value, ",")
 		case "rule": // bit 0, that every pod with label app=VALUE matches
-			c.Rules = &Rules{For: func(*syncer.Service) syncer.Rules {
-				return syncer.Rules{Applies: 1, Then: []syncer.Then{syncer.ThenNotReady}}
-			}}
+			c.Rules = &oneRule{syncer.ThenNotReady}
 		default:
 			return fmt.Errorf("unknown setting %q", name)
 		}
@@ -214,9 +208,6 @@ func play[T Object](s *story, word string, scope Scope, revision uint64, items [
 // "answer pods all not there" and "answer pods web-1 cannot tell".
 func (s *story) answer(words, items []string) error {
 	kind, w := scopeOf(words[1]).Kind, s.begun()
-	if words[1] == "slicesof" {
-		kind = SlicesOf
-	}
 	keys := []syncer.Key{keyOf(words[2])}
 	if words[2] == "all" {
 		keys = nil
@@ -231,16 +222,10 @@ func (s *story) answer(words, items []string) error {
 		if !ok {
 			return fmt.Errorf("%s was not asked for", key)
 		}
-		a := Answer{Question: q, Outcome: map[string]Outcome{"there": There, "not": NotThere, "cannot": CannotTell}[words[3]]}
+		a := Answer{Question: q, Rules: s.config.Rules, Outcome: map[string]Outcome{"there": There, "not": NotThere, "cannot": CannotTell}[words[3]]}
 		if a.Outcome == There {
 			revision := number(words[4])
 			switch {
-			case kind == SlicesOf:
-				var list []store.Versioned[store.HandSlice]
-				for _, item := range items {
-					list = append(list, store.Versioned[store.HandSlice]{Object: sliceOf(item), Revision: revision})
-				}
-				a.Object = SliceList{list, revision}
 			case kind == Pods:
 				a.Object = store.Versioned[syncer.Pod]{Object: podOf(items[0]), Revision: revision}
 			case kind == Services:
@@ -255,6 +240,15 @@ func (s *story) answer(words, items []string) error {
 	}
 	return nil
 }
+
+// oneRule applies to every Service.
+type oneRule struct{ then syncer.Then }
+
+// Applies implements Rules.
+func (r *oneRule) Applies(*syncer.Service) uint64 { return 1 }
+
+// Then implements Rules.
+func (r *oneRule) Then() []syncer.Then { return []syncer.Then{r.then} }
 
 func number(text string) uint64 {
 	n, _ := strconv.ParseUint(text, 10, 64)

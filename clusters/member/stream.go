@@ -23,12 +23,9 @@ type stream struct {
 	// listed is true once it has shown a complete list, stood once what stands of the member
 	// was held against that (T5).
 	listed, stood bool
-	// reread is true if its store went back since it was listed; rules are those that its pods
-	// were matched with.
-	reread  bool
-	rules   *Rules
-	at      uint64    // the revision that it has reached
-	resumed time.Time // after a list, or an interruption
+	rules         Rules     // that its pods were matched with
+	at            uint64    // the revision that it has reached; 0: it is to be listed
+	resumed       time.Time // after a list, or an interruption
 }
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.
@@ -41,7 +38,7 @@ func (st *stream) list(revision uint64, now time.Time) {
 	if st.phase != Following { // it is as old as its first page
 		st.resumed = now
 	}
-	st.phase, st.err, st.listed, st.reread = Following, nil, true, false
+	st.phase, st.err, st.listed = Following, nil, true
 	st.at = max(st.at, revision)
 }
 
@@ -78,8 +75,9 @@ func (s *State) changed(e Changed) {
 	}
 }
 
-// followed reports whether all streams that have been listed are followed.
-func (s *State) followed() bool {
+// Followed reports whether all streams that have been listed are followed. If they are not,
+// another process may have seen more, and has written it.
+func (s *State) Followed() bool {
 	for _, st := range s.streams {
 		if st.listed && st.phase != Following {
 			return false

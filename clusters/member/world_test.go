@@ -30,8 +30,13 @@ type world struct {
 }
 
 func newWorld(c Config) *world {
-	return &world{state: New(epoch, c), now: epoch, stands: map[syncer.Key][]syncer.Endpoint{}, services: map[syncer.Key]bool{}}
+	w := &world{now: epoch, stands: map[syncer.Key][]syncer.Endpoint{}, services: map[syncer.Key]bool{}}
+	w.begin(c)
+	return w
 }
+
+// begin begins anew with the member, as a new process does.
+func (w *world) begin(c Config) { w.state, w.asked, w.wants = New(w.now, c), nil, false }
 
 // step plays an event and writes what comes of it. It returns the effects, and the replicas
 // that are written.

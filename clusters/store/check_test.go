@@ -31,7 +31,7 @@ func (s *Store) check() error {
 		c.expect(s.ByHand(key), "%s: Endpoints that nobody needs", key)
 	}
 	for key, v := range s.slices {
-		c.expect(s.ByHand(v.Object.ServiceKey()) && !v.Object.Derived && v.Object.Key == key, "%s: a slice that nobody needs", key)
+		c.expect(!v.Object.Derived && v.Object.Key == key, "%s: a slice that nobody wrote", key)
 	}
 	return errors.Join(c.faults...)
 }

@@ -95,6 +95,19 @@ type Explained struct {
 	Pods []ExplainedPod
 }
 
+// AsShown are the pods as the member shows them, without what is remembered or doubted of them.
+func (e *Explained) AsShown() iter.Seq[*syncer.Pod] {
+	return func(yield func(*syncer.Pod) bool) {
+		for i := range e.Pods {
+			p := e.Pods[i].Pod
+			p.NodeSilent, p.WasReady, p.Matches = false, false, 0
+			if !yield(&p) {
+				return
+			}
+		}
+	}
+}
+
 // ExplainedPod is a pod that a Service selects, and what becomes of it.
 type ExplainedPod struct {
 	syncer.Pod

@@ -5,7 +5,6 @@ package store
 
 import (
 	"iter"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,8 +12,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// byHand are objects that people write for the Services that need it: those that are replicated
-// and have no selector. Of others nothing is kept, so one that comes to need it is to be read anew.
+// byHand are objects that people write. Slices are kept of all Services, Endpoints only of those
+// that need them, which are replicated and have no selector: every other Service has some as well,
+// by its controller. So those of one that comes to need them are to be read anew.
 type byHand[T any] map[syncer.Key]*Versioned[T]
 
 // get returns an object that is held, and its revision.
@@ -70,23 +70,30 @@ func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
 	return []Dirty{{key, syncer.Removal}}
 }
 
-// SetSlice is SetEndpoints for a slice. One whose label names another Service than before
-// leaves the one it was in, and so does one that a controller has made.
+// SetSlice takes in a slice. One whose label names another Service than before leaves the one it
+// was in, and so does one that a controller has made.
 func (s *Store) SetSlice(v Versioned[HandSlice]) (dirty []Dirty) {
-	key, service := v.Object.Key, v.Object.ServiceKey()
-	needed := s.ByHand(service) && !v.Object.Derived
+	key := v.Object.Key
 	former, _, held := s.slices.get(key)
-	if held && (!needed || former.Service != v.Object.Service) {
+	if held && (v.Object.Derived || former.Service != v.Object.Service) {
 		dirty, held = s.RemoveSlice(key), false
 	}
-	if !needed {
+	if v.Object.Derived {
 		return dirty
 	}
 	s.slices[key] = &v
 	if held && reflect.DeepEqual(former.Content, v.Object.Content) {
 		return dirty
 	}
-	return append(dirty, Dirty{service, syncer.Removal})
+	return s.dirtyByHand(dirty, &v.Object)
+}
+
+// dirtyByHand adds the Service of a slice to those on which it has an effect.
+func (s *Store) dirtyByHand(list []Dirty, of *HandSlice) []Dirty {
+	if !s.ByHand(of.ServiceKey()) {
+		return list
+	}
+	return append(list, Dirty{of.ServiceKey(), syncer.Removal})
 }
 
 // RemoveSlice takes out a slice, if it is there.
@@ -96,13 +103,7 @@ func (s *Store) RemoveSlice(key syncer.Key) []Dirty {
 		return nil
 	}
 	delete(s.slices, key)
-	return []Dirty{{v.Object.ServiceKey(), syncer.Removal}}
-}
-
-// forget forgets what was written for a Service.
-func (s *Store) forget(service syncer.Key) {
-	delete(s.endpoints, service)
-	maps.DeleteFunc(s.slices, func(_ syncer.Key, v *Versioned[HandSlice]) bool { return v.Object.ServiceKey() == service })
+	return s.dirtyByHand(nil, &v.Object)
 }
 
 // written is what is written for a Service. There are few slices in all: they are looked through.

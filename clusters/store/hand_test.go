@@ -57,8 +57,8 @@ func TestASliceMovesBetweenServices(t *testing.T) {
 	w.expect("a", "")
 }
 
-// TestASelectorAndBack: what was written before a Service had a selector is not taken for
-// what is.
+// TestASelectorAndBack: Endpoints that were written before a Service had a selector are not
+// taken for what is, for its controller writes them meanwhile.
 func TestASelectorAndBack(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pod(aPod("p", "db", 9))
@@ -68,11 +68,12 @@ func TestASelectorAndBack(t *testing.T) {
 	w.expect("db", "1, 2")
 	w.dirty("a selector", w.serve(aService("db", "db")), change("db", syncer.Removal))
 	w.expect("db", "9")
+	w.dirty("a slice meanwhile", w.SetSlice(writtenSlice("db", "db-y", 2, 3)))
 	w.serve(handMade("db"))
-	w.expect("db", "")
+	w.expect("db", "2, 3")
 	svc := handMade("db")
 	svc.Annotations = map[string]string{"a": "b"}
 	w.SetEndpoints(written("db", 3, 1))
 	w.serve(svc)
-	w.expect("db", "1") // a change that leaves it as it is
+	w.expect("db", "1, 2, 3") // a change that leaves it as it is
 }

@@ -173,7 +173,7 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	}
 	was := svc.replicated
 	svc.displace()
-	s.forget(key)
+	delete(s.endpoints, key)
 	s.specs.release(svc.spec)
 	delete(svc.ns.services, key.Name)
 	s.sweep(svc.ns)
@@ -198,7 +198,7 @@ func (s *Store) place(svc *service) {
 		svc.ns.index(svc)
 	}
 	if !svc.byHand() {
-		s.forget(svc.key())
+		delete(s.endpoints, svc.key())
 	}
 }
 

@@ -381,6 +381,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		s.SetService(Versioned[syncer.Service]{Object: handMade("db")})
 		s.SetSlice(writtenSlice("db", "x", 1, 1))
+		s.RemoveSlice(in("x"))
 		for key := range maps.Collect(s.Pods("")) {
 			s.RemovePod(key)
 		}

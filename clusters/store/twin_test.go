@@ -41,10 +41,10 @@ func (t *twin) handWritten(key syncer.Key) bool {
 	return there && svc.Selector == nil && t.replicated(&svc)
 }
 
-// forget drops what is written for Services that do not need it.
+// forget drops Endpoints of Services that do not need them, and what nobody has written.
 func (t *twin) forget() {
 	maps.DeleteFunc(t.endpoints, func(key syncer.Key, _ HandEndpoints) bool { return !t.handWritten(key) })
-	maps.DeleteFunc(t.slices, func(_ syncer.Key, s HandSlice) bool { return !t.handWritten(s.ServiceKey()) || s.Derived })
+	maps.DeleteFunc(t.slices, func(_ syncer.Key, s HandSlice) bool { return s.Derived })
 }
 
 // contributions computes everything.

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -78,8 +77,7 @@ func (m *MemberConfig) state() member.Config {
 		Namespaces: m.Only, Covers: m.covers, Replicates: func(svc *syncer.Service) bool {
 			return !svc.ExternalName && svc.Annotations[syncer.AnnotationReplicate] != "false"
 		},
-		Selection: fmt.Sprint(m.Only),
-		Options:   syncer.Options{HoldSilentNodes: m.Hold, StableFor: m.StableFor},
-		Drain:     m.Drain, StaleAfter: m.Stale,
+		Options: syncer.Options{HoldSilentNodes: m.Hold, StableFor: m.StableFor},
+		Drain:   m.Drain, StaleAfter: m.Stale,
 	}
 }

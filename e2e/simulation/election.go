@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/reconcile/leader"
 )
 
@@ -121,8 +120,12 @@ func (p *Process) held(sent time.Time) {
 	if p.until, p.leading = p.term.Renewed(sent), true; first {
 		p.since = p.now
 		p.world.note("%s leads", p.name)
-		for _, m := range p.members {
-			m.step(member.Anew{Leading: true})
+		for i, m := range p.members {
+			if m.state.Followed() {
+				m.lookUp()
+			} else {
+				p.members[i] = m.replaced(m.config)
+			}
 		}
 		if p.started {
 			p.core.Lead(p.clock(), true)

@@ -7,6 +7,7 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,6 @@ type seen struct {
 	decoder *decode.Decoder
 	streams map[member.Scope]running
 	relists []member.Scope
-	restart bool
 	working bool          // a look at the streams is planned
 	tickAt  time.Duration // 0: none is planned
 	// asked wait for a place, asking are under way, of mostAsked at most.
@@ -60,10 +60,11 @@ func (f *follower[T]) forget() { f.told, f.listed = 0, 0 }
 
 const mostAsked = 100
 
-func newSeen(p *Process, c *MemberConfig) *seen {
+// newSeen is a member that is known by a UID; "" is none.
+func newSeen(p *Process, c *MemberConfig, uid string) *seen {
 	m := &seen{Process: p, name: c.Name, config: c, decoder: decode.New(decode.Options{}), streams: map[member.Scope]running{}, mostAsked: mostAsked}
 	m.way = p.way(nil, p.world.link(p.name, p.world.member(c.Name)))
-	m.way.pin = p.world.record[c.Name]
+	m.way.pin = uid
 	m.way.learned = func(uid string) { p.world.learned(p, c.Name, uid) }
 	m.state = member.New(p.clock(), c.state())
 	m.work()
@@ -77,10 +78,21 @@ func (m *seen) end() {
 	}
 }
 
-func (m *seen) apply(c *MemberConfig) {
-	if m.config = c; !m.over {
-		m.step(member.Configured{Config: c.state()})
+// apply goes over to another configuration, or returns who takes its place: other namespaces are
+// read from nothing.
+func (m *seen) apply(c *MemberConfig) *seen {
+	if !slices.Equal(c.Only, m.config.Only) {
+		return m.replaced(c)
 	}
+	m.config = c
+	m.step(member.Configured{Config: c.state()})
+	return m
+}
+
+// replaced ends it, and returns one that begins anew in its place.
+func (m *seen) replaced(c *MemberConfig) *seen {
+	m.end()
+	return newSeen(m.Process, c, m.way.pin)
 }
 
 // step takes an event in, and does what comes of it.
@@ -98,7 +110,7 @@ func (m *seen) step(e member.Event) {
 	if effects.WantStanding {
 		m.lookUp()
 	}
-	if m.relists, m.restart = append(m.relists, effects.Relist...), m.restart || effects.Restart; effects.Follow || m.restart || len(m.relists) > 0 {
+	if m.relists = append(m.relists, effects.Relist...); effects.Follow || len(m.relists) > 0 {
 		m.soon()
 	}
 	m.ask()
@@ -153,10 +165,10 @@ func (m *seen) work() {
 	if m.over {
 		return
 	}
-	relists, restart, scopes := m.relists, m.restart, m.state.Scopes()
-	m.relists, m.restart = nil, false
+	relists, scopes := m.relists, m.state.Scopes()
+	m.relists = nil
 	for scope, f := range m.streams {
-		if restart || !slices.Contains(scopes, scope) {
+		if !slices.Contains(scopes, scope) {
 			f.end()
 			delete(m.streams, scope)
 		}
@@ -250,12 +262,6 @@ func (m *seen) question(q member.Question) {
 	act := func(s *Server) (any, error) {
 		return s.Get(ID{[...]Kind{Pods, Services, Endpoints, EndpointSlices}[q.Kind], q.Key.Namespace, q.Key.Name})
 	}
-	if q.Kind == member.SlicesOf {
-		act = func(s *Server) (any, error) {
-			p, _, err := s.List(Query{Kind: EndpointSlices, Namespace: q.Key.Namespace, Labels: syncer.LabelServiceName + "=" + q.Key.Name}, 0, nil)
-			return p, err
-		}
-	}
 	m.way.request(q.Key.Namespace, askTimeout, act, func(value any, err error) {
 		m.asking--
 		m.mostAsked = min(mostAsked, m.mostAsked+1)
@@ -283,10 +289,5 @@ func (m *seen) object(value any) any {
 	case *discoveryv1.EndpointSlice:
 		return m.decoder.Slice(o)
 	}
-	p := value.(Page)
-	list := member.SliceList{Revision: p.Revision}
-	for _, o := range p.Items {
-		list.Items = append(list.Items, m.decoder.Slice(o.(*discoveryv1.EndpointSlice)))
-	}
-	return list
+	panic(fmt.Sprintf("a %T was asked for", value))
 }

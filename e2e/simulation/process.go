@@ -157,11 +157,10 @@ func (p *Process) configure(c *Config) {
 		mc := &c.Members[i]
 		at := slices.IndexFunc(former, func(m *seen) bool { return m.name == mc.Name })
 		if at < 0 {
-			p.members = append(p.members, newSeen(p, mc))
+			p.members = append(p.members, newSeen(p, mc, p.world.record[mc.Name]))
 			continue
 		}
-		former[at].apply(mc)
-		p.members = append(p.members, former[at])
+		p.members = append(p.members, former[at].apply(mc))
 		former = slices.Delete(slices.Clone(former), at, at+1)
 	}
 	for _, m := range former {

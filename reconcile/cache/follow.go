@@ -38,12 +38,13 @@ var Kinds = [...]struct {
 func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(error)) {
 	var group sync.WaitGroup
 	for _, k := range Kinds {
-		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.Labels, Convert: func(in runtime.Object) (*Object, error) {
+		convert := func(in runtime.Object) (*Object, error) {
 			if o := Decode(in, c.options.Instance); o != nil {
 				return o, nil
 			}
 			return nil, fmt.Errorf("%T is no %s", in, k.Kind)
-		}}
+		}
+		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.Labels, Convert: func() kube.Convert[Object] { return convert }}
 		follower := kube.NewFollower(kind, access, c.Sink(k.Kind), fault)
 		group.Go(func() { follower.Run(ctx) })
 	}

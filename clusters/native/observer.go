@@ -1,0 +1,163 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+//lint:file-ignore SA1019 core/v1 Endpoints are what members' controllers write
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tributary.dev/tributary/clusters/decode"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// How long both sides differ before it is told, and how many Services are named.
+const (
+	tolerance = time.Minute
+	named     = 20
+)
+
+// Observer holds what a member's own controllers write against what is computed here. It only
+// looks. A nil Observer does nothing. It is safe for concurrent use.
+type Observer struct {
+	// compute is what upstream's rules alone make of a Service; nil: nothing is to be compared.
+	compute    func(service syncer.Key) *syncer.Contribution
+	lag        func(time.Duration)
+	namespaces []string
+
+	mu      sync.Mutex
+	tracker *Tracker
+}
+
+// NewObserver returns an observer of some namespaces, with a stream each; nil: one covers all. lag
+// is told how far the member's controllers were behind.
+func NewObserver(namespaces []string, compute func(service syncer.Key) *syncer.Contribution, lag func(time.Duration)) *Observer {
+	if namespaces == nil {
+		namespaces = []string{""}
+	}
+	return &Observer{compute: compute, lag: lag, namespaces: namespaces, tracker: NewTracker()}
+}
+
+// Ours has a Service computed, which something touched that arrived at a time.
+func (o *Observer) Ours(service syncer.Key, arrived time.Time) {
+	if o == nil {
+		return
+	}
+	o.measure(func() (time.Duration, bool) {
+		var expected Expected
+		c := o.compute(service)
+		there := c != nil
+		if there {
+			expected, there = Expect(c, syncer.EndpointsCapacity)
+		}
+		return o.tracker.Ours(service, expected, there, arrived)
+	})
+}
+
+// measure tells the tracker something, and the lag that it measures by it.
+func (o *Observer) measure(tell func() (time.Duration, bool)) {
+	o.mu.Lock()
+	late, measured := tell()
+	o.mu.Unlock()
+	if measured {
+		o.lag(late)
+	}
+}
+
+// Status is how both compare.
+func (o *Observer) Status() *metrics.NativeStatus {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	differing := o.tracker.Disagreements(now.Add(-tolerance))
+	out := &metrics.NativeStatus{BehindSeconds: o.tracker.Behind(now).Seconds(), DifferingCount: len(differing)}
+	for _, d := range differing[:min(len(differing), named)] {
+		out.Differing = append(out.Differing, metrics.NativeDifference{
+			Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since, Ours: d.Ours, Theirs: d.Theirs})
+	}
+	return out
+}
+
+// theirs is one Endpoints object as far as it is compared.
+type theirs struct {
+	key       syncer.Key
+	addresses Addresses
+}
+
+// Run follows the Endpoints of the member until ctx ends. fault is told of what cannot be read.
+func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(error)) {
+	if o == nil {
+		return
+	}
+	decoder := decode.New(decode.Options{})
+	convert := func(object runtime.Object) (*theirs, error) {
+		of, ok := object.(*corev1.Endpoints)
+		if !ok {
+			return nil, kube.ErrUndecodable
+		}
+		e := decoder.Endpoints(of).Object
+		return &theirs{e.Key, Of(e.Subsets)}, nil
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	for _, namespace := range o.namespaces {
+		kind := kube.Kind[theirs]{Resource: kube.Endpoints, Namespace: namespace, Convert: func() kube.Convert[theirs] { return convert }}
+		others := slices.DeleteFunc(slices.Clone(o.namespaces), func(other string) bool { return other == namespace })
+		follower := kube.NewFollower(kind, access, sink{o, others}, fault)
+		tasks.Go(func() { follower.Run(ctx) })
+	}
+}
+
+// sink takes in what the member's own controllers write.
+type sink struct {
+	*Observer
+	others []string // namespaces that other streams cover
+}
+
+// Seen implements kube.Sink.
+func (s sink) Seen(e *theirs, _ uint64, arrived time.Time) {
+	s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(e.key, e.addresses, true, arrived) })
+}
+
+// Gone implements kube.Sink.
+func (s sink) Gone(key syncer.Key, _ string, _ uint64, arrived time.Time) {
+	s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(key, nil, false, arrived) })
+}
+
+// Listed implements kube.Sink.
+func (s sink) Listed(all []kube.Versioned[theirs], _ uint64) {
+	list := make(map[syncer.Key]Addresses, len(all))
+	for _, v := range all {
+		list[v.Object.key] = v.Object.addresses
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Replace(list, time.Now(), s.others...)
+}
+
+// At implements kube.Sink.
+func (s sink) At(uint64) {}
+
+// Phase implements kube.Sink.
+func (s sink) Phase(phase kube.Phase, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if phase != kube.Following {
+		s.tracker.See(time.Now())
+	}
+}
+
+// WentBack implements kube.Sink.
+func (s sink) WentBack() {}
