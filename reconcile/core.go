@@ -27,9 +27,12 @@ type Core struct {
 	cache    *cache.Cache
 	queue    *lanes.Queue
 	dispatch *lanes.Dispatch
-	repairs  repairs
-	// changes are the open records of comparisons.
-	changes map[*lanes.Work]*change
+	// edited are the objects that others changed since their replica was last compared.
+	edited map[syncer.Key][]plan.Object
+	// changes are the open records of comparisons of which something is planned or under way,
+	// unfinished those that go on in the next one.
+	changes    map[*lanes.Work]*change
+	unfinished map[syncer.Key]*change
 	// failed are the objects whose last write was not taken, and why.
 	failed  map[syncer.Key]map[plan.Object]error
 	leading bool
@@ -40,8 +43,8 @@ type Core struct {
 func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvider) *Core {
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
-		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), repairs: newRepairs(),
-		changes: map[*lanes.Work]*change{}, failed: map[syncer.Key]map[plan.Object]error{},
+		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), edited: map[syncer.Key][]plan.Object{},
+		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{}, failed: map[syncer.Key]map[plan.Object]error{},
 	}
 }
 
@@ -51,8 +54,9 @@ func (c *Core) ShutDown() { c.queue.ShutDown() }
 // Lead says whether this process leads: one that does not plans nothing, and what it had planned
 // is not sent when it leads again. Who begins to has all compared anew.
 func (c *Core) Lead(now time.Time, leading bool) {
-	for _, key := range c.dispatch.Drop() {
-		c.queue.Add(now, key, plan.Bulk)
+	for _, w := range c.dispatch.Drop() {
+		delete(c.changes, w)
+		c.queue.Add(now, w.Key, plan.Bulk)
 	}
 	if c.leading = leading; leading {
 		c.AddAll(now, record.EventStarted)
@@ -90,7 +94,7 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 		c.addNamespace(now, o.Name, plan.Addition, cause)
 	default:
 		if c.leading {
-			c.repairs.note(key, o)
+			c.edited[key] = append(c.edited[key], o)
 		}
 		c.queue.Add(now, key, plan.Addition, cause)
 	}
@@ -109,7 +113,9 @@ func (c *Core) Begin(now time.Time) *Comparison {
 	if w == nil {
 		return nil
 	}
-	return &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.repairs.take(w.Key), busy: c.dispatch.UnderWay()}
+	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.edited[w.Key], busy: c.dispatch.UnderWay()}
+	delete(c.edited, w.Key)
+	return of
 }
 
 // Decide compares. It reads the source and the cache, and may be called beside all others.
@@ -119,11 +125,14 @@ func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
 // wrong with the replica. Who stands by plans and tells nothing: its members begin anew before
 // it leads.
 func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
-	may, held := []plan.Action(nil), len(of.Actions) > 0
-	if of.leads {
-		may, held = c.repairs.pace(now, of.Replica, of.edited, of.Actions)
+	if !of.leads {
+		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
-	of.Actions, of.Waiting.More = may, of.Waiting.More || held
+	for i := range of.Actions {
+		if o := of.Actions[i].Object(); slices.Contains(of.edited, o) {
+			c.dispatch.Repair(now, o)
+		}
+	}
 	if len(of.Actions) == 0 && !of.Waiting.More {
 		delete(c.failed, of.Replica)
 	}
@@ -139,17 +148,10 @@ func (c *Core) Done(of *Comparison) { c.queue.Done(of.work) }
 // Request grants the request that is next. If there is none it is nil, and wake is when to ask
 // again though nothing else has happened; zero: never.
 func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
-	keys, again := c.repairs.due(now)
-	for _, key := range keys {
-		c.queue.Add(now, key, plan.Addition)
-	}
 	if !c.leading {
-		return nil, again
+		return nil, time.Time{}
 	}
-	if g, wake = c.dispatch.Next(now); wake.IsZero() || !again.IsZero() && again.Before(wake) {
-		wake = again
-	}
-	return g, wake
+	return c.dispatch.Next(now)
 }
 
 // Answered takes the answer to what was sent of a grant: the object that stands after it, nil if
@@ -162,7 +164,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, sent plan.Action, o *cach
 	if o != nil {
 		c.cache.Take(o)
 		if err == nil && !sent.Took(o.Service, o.Endpoints, o.Slice) {
-			c.repairs.note(key, o.Object)
+			c.edited[key] = append(c.edited[key], o.Object)
 		}
 	}
 	if err == nil || !lapsed { // else it is sent again
@@ -188,7 +190,9 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, sent plan.Action, o *cach
 	if out.Result != lanes.Unused {
 		c.wrote(key, sent.Object(), err)
 	}
-	ended = c.ended(now, g, out)
+	if g.Done(now, out) {
+		ended = c.end(now, g.Work, out.Result == lanes.Unused)
+	}
 	if sent.Kind == plan.KindNamespace {
 		c.addNamespace(now, sent.Name, g.Lane) // others waited for it, too
 	}

@@ -283,7 +283,7 @@ func (g *ground) quiet(d time.Duration) {
 func (g *ground) settled() {
 	g.t.Helper()
 	g.pass(time.Second) // a Service goes after what the scene has looked at
-	if lag := g.r.Oldest(nil); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.core.changes) > 0 || len(g.r.core.failed) > 0 {
+	if lag := g.r.Oldest(); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.core.changes) > 0 || len(g.r.core.failed) > 0 {
 		g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, g.r.Comparing(), len(g.r.core.changes), g.r.core.failed)
 	}
 }

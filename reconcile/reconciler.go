@@ -336,12 +336,11 @@ func (r *Reconciler) Lanes() [3]lanes.LaneState {
 	return r.core.Lanes()
 }
 
-// Oldest returns when the oldest change that is not yet written arrived, by member. asking is
-// since when the oldest open question of a member has been asked.
-func (r *Reconciler) Oldest(asking map[string]time.Time) map[string]time.Time {
+// Oldest returns when the oldest change that is not yet written arrived, by member.
+func (r *Reconciler) Oldest() map[string]time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.core.queue.Oldest(asking)
+	return r.core.queue.Oldest()
 }
 
 // complete returns all replicas that there are; false while that is not known.

@@ -4,6 +4,8 @@
 package reconcile
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/metrics/record"
@@ -11,14 +13,14 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// change is an open record. A comparison opens one, and its last acknowledgement closes it.
-// What is left to the next comparison goes on in the same record: a new replica is one change,
-// though its objects are written one after the other.
+// change is the open record of a comparison, which its last acknowledgement closes. What is left
+// to the next comparison goes on in the same record: a new replica is one change, though its
+// objects are written one after the other.
 type change struct {
 	rec record.Change
 	// more is true where another comparison must follow.
 	more bool
-	// now is what stood at the first comparison, acked what was written since, last when.
+	// now is what stood at the comparison, acked what was written since, last when.
 	now   plan.Current
 	acked []plan.Action
 	last  time.Time
@@ -30,50 +32,35 @@ type change struct {
 // end with it: those of earlier ones that failed, and its own if there is nothing to write.
 func (c *Core) settle(now time.Time, of *Comparison) (ended []record.Change) {
 	w := of.work
-	former := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
-	own := &change{more: of.Waiting.More, now: of.Now, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, of.taken)}
-	own.rec.Computed(now)
-	own.rec.Lane = w.Lane.String()
+	former, planned := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
 	for _, earlier := range former {
-		was := c.changes[earlier]
-		if delete(c.changes, earlier); was == nil {
-			continue // its last acknowledgement has ended it
-		}
-		if own.rec.Attempt = max(own.rec.Attempt, was.rec.Attempt); was.err == nil {
-			own.continues(was)
-			continue
-		}
-		own.rec.Attempt++
-		ended = append(ended, was.end(record.Failed, was.err, now))
+		ended = append(ended, c.end(now, earlier, true)...)
 	}
+	begun := record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, of.taken)
+	begun.Computed(now)
+	own := c.unfinished[w.Key]
+	switch delete(c.unfinished, w.Key); {
+	case own == nil:
+		own = &change{rec: begun}
+	case w.Causes > 0 && own.rec.Cause != begun.Cause: // news that is more of a cause
+		own.rec.Cause, own.rec.Cluster, own.rec.Stages, own.last = begun.Cause, begun.Cluster, begun.Stages, time.Time{}
+	}
+	own.now, own.more = of.Now, of.Waiting.More
+	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)
 	switch obstacle := of.obstacle(); {
-	case len(of.Actions) > 0:
+	case planned:
 		own.rec.Lane = lane(of.Actions).String()
 		c.changes[w] = own
-	case of.Waiting.More:
-		c.changes[w] = own
+	case own.more || len(of.Actions) > 0:
+		c.unfinished[w.Key] = own
 	case own.rec.Writes > 0:
-		ended = append(ended, own.end(record.Written, nil, own.last))
+		ended = append(ended, own.end(cmp.Or(own.last, now), record.Written, nil))
 	case w.Causes > 0 && obstacle != nil:
-		ended = append(ended, own.end(record.Blocked, obstacle, now))
+		ended = append(ended, own.end(now, record.Blocked, obstacle))
 	case w.Causes > 0:
-		ended = append(ended, own.end(record.Dropped, nil, now))
+		ended = append(ended, own.end(now, record.Dropped, nil))
 	}
 	return ended
-}
-
-// continues takes over what an earlier comparison has begun; the earliest first.
-func (c *change) continues(was *change) {
-	if len(c.acked) == 0 {
-		c.now = was.now
-	}
-	if c.rec.Cause == was.rec.Cause {
-		c.rec.Stages = was.rec.Stages
-	}
-	c.acked, c.rec.Writes = append(c.acked, was.acked...), c.rec.Writes+was.rec.Writes
-	if was.last.After(c.last) {
-		c.last = was.last
-	}
 }
 
 // wrote notes the answer to a request.
@@ -86,21 +73,45 @@ func (c *change) wrote(now time.Time, a plan.Action, err error) {
 	c.rec.Acknowledged(a.Kind.String(), now)
 }
 
+// end ends with a comparison of which nothing is planned or under way any more, and returns its
+// record unless that goes on.
+func (c *Core) end(now time.Time, w *lanes.Work, goesOn bool) []record.Change {
+	is := c.changes[w]
+	delete(c.changes, w)
+	switch {
+	case is.err != nil:
+		return []record.Change{is.end(now, record.Failed, is.err)}
+	case !goesOn && !is.more:
+		return []record.Change{is.end(is.last, record.Written, nil)}
+	}
+	is.tell()
+	if other := c.unfinished[w.Key]; other != nil {
+		is.rec.Writes += other.rec.Writes
+		is.changed(plan.Delta{Added: other.rec.Added, Removed: other.rec.Removed, Readied: other.rec.Readied, Unreadied: other.rec.Unreadied})
+	}
+	c.unfinished[w.Key] = is
+	return nil
+}
+
 // end closes the record.
-func (c *change) end(result record.Result, err error, at time.Time) record.Change {
-	delta := plan.Change(c.now, c.acked)
-	c.rec.Added, c.rec.Removed, c.rec.Readied, c.rec.Unreadied = delta.Added, delta.Removed, delta.Readied, delta.Unreadied
+func (c *change) end(at time.Time, result record.Result, err error) record.Change {
+	c.tell()
 	c.rec.End(at, result, err)
 	return c.rec
 }
 
-// ended ends a grant, and returns the record of its comparison if that ends with it. One that
-// failed ends with the next comparison.
-func (c *Core) ended(now time.Time, g *lanes.Grant, out lanes.Outcome) []record.Change {
-	is := c.changes[g.Work]
-	if last := g.Done(now, out); !last || out.Result == lanes.Unused || is.err != nil || is.more {
-		return nil
+// tell puts on record what was written since the comparison. What one comparison adds and the
+// next takes away is on record as both.
+func (c *change) tell() {
+	c.changed(plan.Change(c.now, c.acked))
+	c.acked = nil
+}
+
+func (c *change) changed(d plan.Delta) {
+	for _, list := range []struct {
+		to   *[]string
+		more []string
+	}{{&c.rec.Added, d.Added}, {&c.rec.Removed, d.Removed}, {&c.rec.Readied, d.Readied}, {&c.rec.Unreadied, d.Unreadied}} {
+		*list.to = slices.Compact(slices.Sorted(slices.Values(slices.Concat(*list.to, list.more))))
 	}
-	delete(c.changes, g.Work)
-	return []record.Change{is.end(record.Written, nil, is.last)}
 }

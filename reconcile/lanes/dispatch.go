@@ -30,8 +30,10 @@ const (
 
 // Dispatch holds the actions that are planned, and grants each a place when it is its turn.
 type Dispatch struct {
-	queue      *Queue
-	replicas   map[syncer.Key]*replica
+	queue *Queue
+	// replicas hold the objects of each of which something is planned or under way, and those
+	// that failed until the comparison after.
+	replicas   map[syncer.Key]map[plan.Object]*object
 	namespaces map[share]*namespace
 	// underWay holds the places that are granted by the object that is written, held counts
 	// them by lane.
@@ -43,19 +45,15 @@ type Dispatch struct {
 	delayed []*object
 	// removed is when a removal was last planned or answered.
 	removed time.Time
-}
-
-// replica is what one key has planned and under way, and the works that are not all
-// written. An object is forgotten once nothing is wanted of it.
-type replica struct {
-	objects map[plan.Object]*object
-	works   []*Work
+	// repairs are the paces of objects that others change.
+	repairs map[plan.Object]*repair
 }
 
 // NewDispatch returns a Dispatch for what is compared out of the queue.
 func NewDispatch(q *Queue) *Dispatch {
 	return &Dispatch{
-		queue: q, replicas: map[syncer.Key]*replica{}, namespaces: map[share]*namespace{}, underWay: map[plan.Object]*Grant{},
+		queue: q, replicas: map[syncer.Key]map[plan.Object]*object{}, namespaces: map[share]*namespace{},
+		underWay: map[plan.Object]*Grant{}, repairs: map[plan.Object]*repair{},
 	}
 }
 
@@ -71,96 +69,73 @@ func (d *Dispatch) UnderWay() func(plan.Object) bool {
 }
 
 // Replace plans the actions that a comparison gave in place of all that was planned for its
-// replica. What is under way goes on, and an action on such an object is left out. The work
-// takes over the causes of what it replaces and of what failed; those are returned of which
-// nothing is under way any more. more says that something remains that could not be an action
-// yet: its changes count as not written until a later comparison. Call it at the end of each
-// comparison, also when there is nothing to do.
-func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (former []*Work) {
-	r := d.replicas[w.Key]
-	if r == nil {
-		r = &replica{}
-		d.replicas[w.Key] = r
+// replica, and returns the works of which nothing is left by that: this one has taken over what
+// they were for. What is under way goes on, and an action on such an object is left out; planned
+// is false if all are. more says that something remains that could not be an action yet. Both
+// are for the next comparison: until then the changes count as not written. Call it at the end of
+// each comparison, also when there is nothing to do.
+func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (ended []*Work, planned bool) {
+	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
+	former := plannedBy(was)
+	for _, earlier := range former {
+		w.gather(earlier)
 	}
-	was := r.objects
-	r.objects = map[plan.Object]*object{}
-	for _, o := range was {
-		if o.work != nil {
-			o.work.owed = true
-		}
-	}
-	former = d.inherit(r, w)
-	w.owed = more
 	for _, a := range actions {
 		o := was[a.Object()]
 		if o == nil {
 			o = &object{dispatch: d, name: a.Object(), key: w.Key}
 		}
-		if r.objects[o.name] = o; o.grant != nil {
-			w.owed = true
-			continue
+		if objects[o.name] = o; o.grant == nil {
+			o.plan(now, a, w)
+		} else {
+			more = true
 		}
-		o.plan(now, a, w)
 	}
 	for name, o := range was {
-		if r.objects[name] == nil && o.work != nil {
-			o.drop()
-		}
-		if o.grant != nil {
-			r.objects[name] = o
+		if objects[name] == nil && o.drop() {
+			objects[name] = o
 		}
 	}
-	d.finish(w)
-	return former
-}
-
-// Drop takes away all that is planned, with its delays, and returns whose it was: those are to be
-// compared again, until when it counts as not written. What is under way goes on.
-func (d *Dispatch) Drop() (replicas []syncer.Key) {
-	for key, r := range d.replicas {
-		for name, o := range r.objects {
-			if o.work != nil {
-				o.work.owed = true
-				o.drop()
-			}
-			if o.grant == nil {
-				delete(r.objects, name)
-			}
-		}
-		replicas = append(replicas, key)
-	}
-	slices.SortFunc(replicas, syncer.Key.Compare)
-	return replicas
-}
-
-// inherit has the work take over what earlier ones owe.
-func (d *Dispatch) inherit(r *replica, w *Work) (former []*Work) {
-	r.works = slices.DeleteFunc(r.works, func(old *Work) bool {
-		if old.owed && !old.inherited {
-			w.gather(old)
-			delete(d.queue.open, old)
-			old.inherited = true
-		}
-		if !old.owed || old.underWay > 0 {
-			return false
-		}
-		former = append(former, old)
-		return true
-	})
-	r.works = append(r.works, w)
-	return former
-}
-
-// finish forgets a work of which all is written, and a replica of which nothing is left.
-func (d *Dispatch) finish(w *Work) {
-	r := d.replicas[w.Key]
-	if w.planned == 0 && w.underWay == 0 && !w.owed {
-		delete(d.queue.open, w)
-		r.works = slices.DeleteFunc(r.works, func(other *Work) bool { return other == w })
-	}
-	if len(r.objects) == 0 && len(r.works) == 0 {
+	if d.replicas[w.Key] = objects; len(objects) == 0 {
 		delete(d.replicas, w.Key)
 	}
+	if more {
+		d.queue.next(w.Key).gather(w)
+	}
+	return d.ended(former), !d.queue.finish(w)
+}
+
+// Drop takes away all that is planned, with its delays, and returns the works of which nothing
+// is left by that: their replicas are to be compared again, until when the changes count as not
+// written. What is under way goes on.
+func (d *Dispatch) Drop() (ended []*Work) {
+	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
+		objects := d.replicas[key]
+		former := plannedBy(objects)
+		for _, w := range former {
+			d.queue.next(key).gather(w)
+		}
+		if maps.DeleteFunc(objects, func(_ plan.Object, o *object) bool { return !o.drop() }); len(objects) == 0 {
+			delete(d.replicas, key)
+		}
+		ended = append(ended, d.ended(former)...)
+	}
+	return ended
+}
+
+// plannedBy are the works that planned something.
+func plannedBy(objects map[plan.Object]*object) (works []*Work) {
+	for _, o := range objects {
+		if o.work != nil && !slices.Contains(works, o.work) {
+			works = append(works, o.work)
+		}
+	}
+	return works
+}
+
+// ended are those of which nothing is left.
+func (d *Dispatch) ended(works []*Work) []*Work {
+	return slices.DeleteFunc(works, func(w *Work) bool { return !d.queue.finish(w) })
 }
 
 // Next grants a place to the action whose turn it is. If none may be sent it is nil, and wake
@@ -222,8 +197,8 @@ func (d *Dispatch) States() (states [laneCount]LaneState) {
 		s := &states[g.Lane]
 		note(&s.UnderWay, s, g.Work)
 	}
-	for _, r := range d.replicas {
-		for _, o := range r.objects {
+	for _, objects := range d.replicas {
+		for _, o := range objects {
 			if s := &states[o.lane]; o.work != nil {
 				note(&s.Planned, s, o.work)
 			}

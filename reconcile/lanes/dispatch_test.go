@@ -203,25 +203,25 @@ func TestReplace(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b.want(b.next(), web, "") // x may not be wanted any more: a comparison will say
-		if z.Done(time.Now(), Outcome{}); len(b.q.Oldest(nil)) != 2 {
-			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest(nil))
+		if z.Done(time.Now(), Outcome{}); len(b.q.Oldest()) != 2 {
+			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest())
 		}
 		third := b.compared(web, false, action(web, "x", plan.Addition))
 		if third == first || third.Causes != 2 {
 			t.Errorf("the third is %+v", third)
 		}
 		x = b.want(b.next(), web, "x")
-		if last := x.Done(time.Now(), Outcome{}); !last || len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
-			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
+		if last := x.Done(time.Now(), Outcome{}); !last || len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.q.Oldest())
 		}
 		b.compared(web, false)
 		b.compare(web, "a")
-		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
+		if len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
 			t.Error("a comparison without a difference leaves something")
 		}
 		b.q.Add(time.Now(), web, plan.Addition, of("a"))
 		b.compared(web, true)
-		if len(b.q.Oldest(nil)) != 1 {
+		if len(b.q.Oldest()) != 1 {
 			t.Error("more is to follow, but the change counts as written")
 		}
 	})
@@ -236,16 +236,16 @@ func TestDrop(t *testing.T) {
 		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
 		y.Done(time.Now(), Outcome{Result: Failed, RetryAfter: time.Hour})
 		b.compared(web, false, action(web, "y", plan.Addition))
-		if keys := b.d.Drop(); !slices.Equal(keys, []syncer.Key{web}) || len(b.q.Oldest(nil)) != 1 || !b.d.Busy(x.Action.Object()) {
-			t.Errorf("dropped are %v, not written %v", keys, b.q.Oldest(nil))
+		if ended := b.d.Drop(); len(ended) != 1 || ended[0].Key != web || len(b.q.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
+			t.Errorf("ended are %v, not written %v", ended, b.q.Oldest())
 		}
 		time.Sleep(2 * time.Hour)
 		b.want(b.next(), web, "")
 		b.again(x, Outcome{Result: Failed})
 		time.Sleep(time.Minute)
 		b.done(b.want(b.next(), web, "x"))
-		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
-			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
+		if len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.q.Oldest())
 		}
 	})
 }

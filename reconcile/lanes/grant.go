@@ -52,9 +52,9 @@ type Outcome struct {
 
 func (d *Dispatch) grant(o *object, n *namespace, now time.Time) *Grant {
 	g := &Grant{Action: o.action, Work: o.work, Lane: o.lane, object: o, at: now}
+	g.Work.left++
 	o.drop()
 	o.grant, d.underWay[o.name] = g, g
-	g.Work.underWay++
 	d.held[g.Lane]++
 	d.ready.served++
 	n.grants = append(n.grants, g)
@@ -73,15 +73,21 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 		d.removed = now
 	}
 	o.note(now, g.Lane, out)
-	w.underWay--
-	if out.Result == Written {
-		delete(d.replicas[w.Key].objects, o.name)
+	w.left--
+	switch next := d.queue.next(w.Key); out.Result {
+	case Written:
+		if delete(d.replicas[w.Key], o.name); len(d.replicas[w.Key]) == 0 {
+			delete(d.replicas, w.Key)
+		}
+	case Unused:
+		next.gather(w)
+	default:
+		next.gather(w)
+		next.Attempt = max(next.Attempt, w.Attempt+1)
 	}
-	w.owed = w.owed || out.Result != Written
 	d.freed(g, out.Result != Unused, now)
-	d.finish(w)
 	d.queue.Add(now, w.Key, g.Lane)
-	return w.planned == 0 && w.underWay == 0
+	return d.queue.finish(w)
 }
 
 // A namespace in which a request has been hanging for hanging keeps latePlaces until one is

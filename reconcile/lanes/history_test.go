@@ -85,7 +85,7 @@ func (w *world) answer(result Result) {
 func (w *world) check() {
 	w.Helper()
 	d := w.d
-	lag := w.q.Oldest(nil)
+	lag := w.q.Oldest()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
@@ -100,7 +100,7 @@ func (w *world) check() {
 		w.Fatalf("step %d: places are %v, held are %v", w.step, d.held, held)
 	}
 	for k, r := range d.replicas {
-		for _, o := range r.objects {
+		for _, o := range r {
 			if waits := o.seat.in != nil || !o.due.IsZero(); waits != (o.work != nil) || waits && o.grant != nil {
 				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, o.grant != nil)
 			}
@@ -210,7 +210,7 @@ func TestNothingStarves(t *testing.T) {
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
 			want(web, "small", Lane(lane))
 			start := now
-			for b.q.Oldest(nil)["small"] != (time.Time{}) {
+			for b.q.Oldest()["small"] != (time.Time{}) {
 				pass(time.Millisecond)
 			}
 			if took := now.Sub(start); took > limit {
@@ -221,7 +221,7 @@ func TestNothingStarves(t *testing.T) {
 			t.Errorf("the flood is over: %+v", left)
 		}
 		pass(5 * time.Second)
-		if len(b.q.Oldest(nil)) != 0 {
+		if len(b.q.Oldest()) != 0 {
 			t.Errorf("left are %+v", b.d.States())
 		}
 	})

@@ -79,10 +79,10 @@ func (o *object) note(now time.Time, lane Lane, out Outcome) {
 func (o *object) plan(now time.Time, a plan.Action, w *Work) {
 	stays := o.work != nil && o.lane == a.Lane()
 	if o.work != nil {
-		o.work.planned--
+		o.work.left--
 	}
 	o.action, o.work, o.lane = a, w, a.Lane()
-	w.planned++
+	w.left++
 	if o.lane == plan.Removal {
 		o.dispatch.removed = now
 	}
@@ -94,13 +94,13 @@ func (o *object) plan(now time.Time, a plan.Action, w *Work) {
 // line puts what is planned into line, or among the delayed until its delay is over.
 func (o *object) line(now time.Time) {
 	o.leave()
-	due := o.others.until
+	delays := []time.Time{o.asked, o.others.until}
 	if o.lane == plan.Removal {
-		due = o.removals.until
+		delays[1] = o.removals.until
+	} else if r := o.dispatch.repairs[o.name]; r != nil {
+		delays = append(delays, r.until)
 	}
-	if o.asked.After(due) {
-		due = o.asked
-	}
+	due := slices.MaxFunc(delays, time.Time.Compare)
 	if !due.After(now) {
 		o.seat = o.dispatch.ready.lines[o.lane].push(o.work.Cause.Cluster, o)
 		return
@@ -118,9 +118,12 @@ func (o *object) leave() {
 	}
 }
 
-// drop takes away what is planned.
-func (o *object) drop() {
-	o.leave()
-	o.work.planned--
-	o.action, o.work = plan.Action{}, nil
+// drop takes away what is planned, and reports whether a request is under way.
+func (o *object) drop() bool {
+	if o.work != nil {
+		o.leave()
+		o.work.left--
+		o.action, o.work = plan.Action{}, nil
+	}
+	return o.grant != nil
 }

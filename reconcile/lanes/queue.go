@@ -4,12 +4,12 @@
 package lanes
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
 	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -20,32 +20,30 @@ type Work struct {
 	// Lane is the most urgent that its news asked for: a hint, for the difference decides.
 	Lane Lane
 	// Cause is the earliest of those that it gathers (record.Earlier), and Causes their
-	// number: none where the replica is only looked at again. Replace adds those of earlier
-	// comparisons whose changes it takes over.
-	Cause  record.Cause
-	Causes int
+	// number: none where the replica is only looked at again. Those of earlier comparisons
+	// of which something is left are among them; Attempt counts their failures in a row.
+	Cause           record.Cause
+	Causes, Attempt int
 
-	// arrivals are the oldest of each member.
+	// arrivals are the oldest of each member. passed is true once another work has them, left
+	// counts the actions that are planned or under way.
 	arrivals map[string]time.Time
-	// planned and underWay count actions, owed says that something remains for the next
-	// comparison, inherited that one has taken over the causes.
-	planned, underWay int
-	owed, inherited   bool
+	passed   bool
+	left     int
 }
 
-// gather takes over what another work is for.
+// gather takes over what another work is for, unless one has.
 func (w *Work) gather(other *Work) {
+	w.Attempt = max(w.Attempt, other.Attempt)
 	switch {
-	case other.Causes == 0:
+	case other.Causes == 0 || other.passed:
+		return
 	case w.Causes == 0:
-		w.Cause = other.Cause
+		w.Cause, w.arrivals = other.Cause, map[string]time.Time{}
 	default:
 		w.Cause = record.Earlier(w.Cause, other.Cause)
 	}
-	w.Causes += other.Causes
-	if w.arrivals == nil {
-		w.arrivals = map[string]time.Time{}
-	}
+	w.Causes, other.passed = w.Causes+other.Causes, true
 	keepOldest(w.arrivals, other.arrivals)
 }
 
@@ -63,10 +61,10 @@ type Queue struct {
 	// work knows which keys wait and which are being compared, for metrics, too. In which order
 	// they come is said below.
 	work *workqueue.Typed[syncer.Key]
-	// pending is what the next comparison of a key is for; one that is being compared may have
-	// one.
+	// pending is what the next comparison of a key is for, whether it waits for it already or
+	// for an answer.
 	pending map[syncer.Key]*Work
-	// open holds all work of which something is not written.
+	// open holds all work that is pending, is being compared, or has something left.
 	open map[*Work]struct{}
 	// order holds the keys that wait, places where.
 	order  fair
@@ -97,11 +95,7 @@ func (q *Queue) Len() int { return len(q.places) }
 // gathered and the more urgent lane counts; for one that is being compared they make a new
 // wait. Without a cause the replica is looked at again. An arrival of zero counts as now.
 func (q *Queue) Add(now time.Time, key syncer.Key, hint Lane, causes ...record.Cause) {
-	w := q.pending[key]
-	if w == nil {
-		w = &Work{Key: key, Lane: hint}
-		q.pending[key], q.open[w] = w, struct{}{}
-	}
+	w := q.next(key)
 	w.Lane = min(w.Lane, hint)
 	for _, cause := range causes {
 		if cause.Arrival.IsZero() {
@@ -110,6 +104,24 @@ func (q *Queue) Add(now time.Time, key syncer.Key, hint Lane, causes ...record.C
 		w.gather(&Work{Cause: cause, Causes: 1, arrivals: map[string]time.Time{cause.Cluster: cause.Arrival}})
 	}
 	q.work.Add(key)
+}
+
+// next is what the next comparison of a key is for.
+func (q *Queue) next(key syncer.Key) *Work {
+	w := q.pending[key]
+	if w == nil {
+		w = &Work{Key: key, Lane: plan.Bulk}
+		q.pending[key], q.open[w] = w, struct{}{}
+	}
+	return w
+}
+
+// finish closes a work of which nothing is left, and reports whether that is so.
+func (q *Queue) finish(w *Work) bool {
+	if w.left == 0 {
+		delete(q.open, w)
+	}
+	return w.left == 0
 }
 
 // Next is the replica that is to be compared next; nil if none waits.
@@ -130,12 +142,10 @@ func (q *Queue) Done(w *Work) { q.work.Done(w.Key) }
 func (q *Queue) ShutDown() { q.work.ShutDown() }
 
 // Oldest returns, of every member of which something is not written yet, when its oldest
-// change arrived: in the queue, under comparison, planned, under way, or, as the caller
-// says, since when a question to the member is open. Changes without a member (repairs, the
-// configuration) are under "". The cost grows with what is not written.
-func (q *Queue) Oldest(asking map[string]time.Time) map[string]time.Time {
+// change arrived: in the queue, under comparison, planned, or under way. Changes without a
+// member (repairs, the configuration) are under "". The cost grows with what is not written.
+func (q *Queue) Oldest() map[string]time.Time {
 	oldest := map[string]time.Time{}
-	maps.Copy(oldest, asking)
 	for w := range q.open {
 		keepOldest(oldest, w.arrivals)
 	}

@@ -57,7 +57,7 @@ func (a *App) status() metrics.Status {
 
 // members are the members as they are, with the age of what is not written yet.
 func (a *App) members(now time.Time) []metrics.ClusterStatus {
-	all, oldest := a.set.Status(), a.reconciler.Oldest(nil)
+	all, oldest := a.set.Status(), a.reconciler.Oldest()
 	for i := range all {
 		c := &all[i]
 		if arrival, waiting := oldest[c.Name]; waiting {
