@@ -55,21 +55,16 @@ func (c *Comparison) decide(source Source, stands *cache.Cache) {
 	}
 }
 
-// Plan compares a replica as if nothing were under way and foresees, up to the end, what would
-// be written. Nothing is.
-func (r *Reconciler) Plan(replica syncer.Key) Comparison {
+// Plan compares every replica that a member has or that stands, sorted, as if nothing were under
+// way, and foresees, up to the end, what would be written. Nothing is.
+func (r *Reconciler) Plan() (all []Comparison) {
 	source := r.opts.Source
-	c := Comparison{Replica: replica, busy: func(plan.Object) bool { return false }}
-	if c.decide(source, r.cache); !c.Excluded {
-		c.Actions, c.Waiting = plan.Foresee(c.Now, source.Shares(replica), settings(source).Settings)
-	}
-	return c
-}
-
-// PlanAll is Plan for every replica that a member has or that stands, sorted.
-func (r *Reconciler) PlanAll() (all []Comparison) {
-	for _, key := range replicas(r.opts.Source, r.cache) {
-		all = append(all, r.Plan(key))
+	for _, key := range replicas(source, r.Cache) {
+		c := Comparison{Replica: key, busy: func(plan.Object) bool { return false }}
+		if c.decide(source, r.Cache); !c.Excluded {
+			c.Actions, c.Waiting = plan.Foresee(c.Now, source.Shares(key), settings(source).Settings)
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -100,12 +100,14 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	}
 }
 
-// Waiting counts the replicas that wait for a comparison, Lanes the requests that are planned and
-// under way.
+// Waiting counts the replicas that wait for a comparison.
 func (c *Core) Waiting() int { return c.queue.Len() }
 
-// Lanes is described with Waiting.
+// Lanes tells how many requests are planned and under way in each lane.
 func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
+
+// Oldest returns when the oldest change that is not yet written arrived, by member.
+func (c *Core) Oldest() map[string]time.Time { return c.queue.Oldest() }
 
 // Begin begins the comparison that is next; nil if no replica waits for one.
 func (c *Core) Begin(now time.Time) *Comparison {

@@ -5,54 +5,63 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	events "k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
-// eventLength is the longest message that the API takes.
-const eventLength = 1024
+const (
+	// eventLength is the longest message that the API takes, eventTimeout bounds a request.
+	eventLength  = 1024
+	eventTimeout = 5 * time.Second
+	// eventRate and eventBurst bound how many are posted: the rest is left out.
+	eventRate, eventBurst = 5, 200
+)
 
 // announcer posts Kubernetes Events about what is wrong with replicas, for people: whether one
 // can be posted changes nothing else, and is not logged.
 type announcer struct {
-	client func() kubernetes.Interface
+	client  func() kubernetes.Interface
+	limiter *rate.Limiter
+	events  chan *corev1.Event // to be posted
 
-	mu sync.Mutex
-	// recorder is nil while nobody leads. said is what the last Event about a replica was about.
-	recorder events.EventRecorder
-	said     map[syncer.Key]string
+	mu   sync.Mutex
+	said map[syncer.Key]string // what the last Event about a replica was about
+}
+
+func newAnnouncer(client func() kubernetes.Interface) *announcer {
+	return &announcer{
+		client: client, limiter: rate.NewLimiter(eventRate, eventBurst), events: make(chan *corev1.Event, eventBurst), said: map[syncer.Key]string{},
+	}
 }
 
 // run posts until ctx is done.
 func (a *announcer) run(ctx context.Context) {
-	broadcaster := events.NewBroadcaster(events.WithContext(klog.NewContext(ctx, logr.Discard())))
-	broadcaster.StartRecordingToSink(eventSink(a.client))
-	a.use(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: syncer.ManagedBy}).WithLogger(logr.Discard()))
-	<-ctx.Done()
-	a.use(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-a.events:
+			if client := a.client(); client != nil {
+				posting, cancel := context.WithTimeout(ctx, eventTimeout)
+				_, _ = client.CoreV1().Events(e.Namespace).Create(posting, e, metav1.CreateOptions{})
+				cancel()
+			}
+		}
+	}
 }
 
-func (a *announcer) use(recorder events.EventRecorder) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.recorder = recorder
-}
-
-// announce posts an Event about a replica when what is wrong with it changes. A namespace that
-// may not be written to gets none.
+// announce has an Event posted about a replica when what is wrong with it changes. A namespace
+// that may not be written to gets none.
 func (a *announcer) announce(c *Comparison, conflicts []metrics.Conflict) {
 	var reasons, messages []string
 	for _, one := range conflicts {
@@ -61,50 +70,25 @@ func (a *announcer) announce(c *Comparison, conflicts []metrics.Conflict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, was := strings.Join(reasons, "; "), a.said[c.Replica]
-	if a.recorder == nil || c.Excluded || now == was {
+	if c.Excluded || now == was || !a.limiter.Allow() {
 		return
 	}
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: c.Replica.Namespace, Name: c.Replica.Name}
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: c.Replica.Namespace, GenerateName: c.Replica.Name + "."},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: c.Replica.Namespace, Name: c.Replica.Name},
+		Type:           corev1.EventTypeWarning, Reason: "TributaryConflict", Message: strings.Join(messages, "; "),
+		Source: corev1.EventSource{Component: syncer.ManagedBy}, Count: 1, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
+	}
 	if c.Now.Service != nil {
-		about.UID = types.UID(c.Now.Service.UID) // by which people's tools find it
+		e.InvolvedObject.UID = types.UID(c.Now.Service.UID) // by which people's tools find it
 	}
-	if now == "" {
+	if a.said[c.Replica] = now; now == "" {
 		delete(a.said, c.Replica)
-		a.recorder.Event(about, corev1.EventTypeNormal, "TributaryConflictCleared", "no longer: "+was)
-		return
+		e.Type, e.Reason, e.Message = corev1.EventTypeNormal, "TributaryConflictCleared", "no longer: "+was
 	}
-	a.said[c.Replica] = now
-	message := strings.Join(messages, "; ")
-	a.recorder.Event(about, corev1.EventTypeWarning, "TributaryConflict", message[:min(len(message), eventLength)])
-}
-
-// eventSink writes Events through the client of the moment.
-type eventSink func() kubernetes.Interface
-
-func (s eventSink) sink() (events.EventSink, error) {
-	if client := s(); client != nil {
-		return &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, nil
+	e.Message = e.Message[:min(len(e.Message), eventLength)]
+	select {
+	case a.events <- e:
+	default: // nobody posts for a while
 	}
-	return nil, errors.New("the ingress cluster is not reached")
-}
-
-// Create implements EventSink.
-func (s eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
-	to, err := s.sink()
-	if err != nil {
-		return nil, err
-	}
-	return to.Create(e)
-}
-
-// Update implements EventSink. Nothing calls it.
-func (s eventSink) Update(e *corev1.Event) (*corev1.Event, error) { return s.Create(e) }
-
-// Patch implements EventSink.
-func (s eventSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
-	to, err := s.sink()
-	if err != nil {
-		return nil, err
-	}
-	return to.Patch(e, data)
 }

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,29 +15,34 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
-// What is wrong with a replica is an Event when it changes, and only while this process leads.
+// What is wrong with a replica is an Event when it changes.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		a := announcer{client: func() kubernetes.Interface { return client }, said: map[syncer.Key]string{}}
+		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			e := action.(clienttesting.CreateAction).GetObject().(*corev1.Event)
+			e.Name = fmt.Sprint(e.GenerateName, time.Now().UnixNano())
+			return false, nil, nil
+		})
+		a := newAnnouncer(func() kubernetes.Interface { return client })
 		c := &Comparison{Replica: web, Now: plan.Current{Service: &plan.Service{Meta: plan.Meta{UID: "u"}}}}
 		conflict := []metrics.Conflict{{Reason: "foreign", Message: strings.Repeat("x", 2*eventLength)}}
-		a.announce(c, conflict) // before it leads
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { a.run(ctx) })
 		synctest.Wait()
 		for _, conflicts := range [][]metrics.Conflict{conflict, conflict, nil, nil} {
 			a.announce(c, conflicts)
-			time.Sleep(time.Millisecond) // their names are times
+			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
 		cancel()

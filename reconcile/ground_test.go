@@ -283,9 +283,17 @@ func (g *ground) quiet(d time.Duration) {
 func (g *ground) settled() {
 	g.t.Helper()
 	g.pass(time.Second) // a Service goes after what the scene has looked at
-	if lag := g.r.Oldest(); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.core.changes) > 0 || len(g.r.core.failed) > 0 {
-		g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, g.r.Comparing(), len(g.r.core.changes), g.r.core.failed)
-	}
+	g.r.Inspect(func(c *Core) {
+		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished)+len(c.edited) > 0 || len(c.failed) > 0 {
+			g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, c.Waiting(), len(c.changes)+len(c.unfinished), c.failed)
+		}
+	})
+}
+
+// oldest is when the oldest change that is not written arrived, by member.
+func (g *ground) oldest() (oldest map[string]time.Time) {
+	g.r.Inspect(func(c *Core) { oldest = c.Oldest() })
+	return oldest
 }
 
 // seen is what the reconciler reports.

@@ -98,7 +98,7 @@ func TestRemovalWhileServiceHangs(t *testing.T) {
 				t.Errorf("the removed address stands in slices %q, Endpoints %q", in, at)
 			}
 		}
-		if len(g.r.Oldest()) == 0 {
+		if len(g.oldest()) == 0 {
 			t.Error("no lag though a port is not written")
 		}
 		g.fault(nil)
@@ -144,7 +144,7 @@ func TestRemovalBesideARefusedAddition(t *testing.T) {
 				if n := len(g.writes()); n > 60 {
 					t.Errorf("tried %d times in two minutes", n)
 				}
-				if len(g.r.Oldest()) == 0 {
+				if len(g.oldest()) == 0 {
 					t.Error("no lag though additions are refused")
 				}
 				refuse(g, false)
@@ -301,7 +301,7 @@ func TestStandby(t *testing.T) {
 		g.process = third
 		g.set(web, "a", "1,3")
 		g.quiet(time.Minute)
-		if len(g.r.Oldest()) == 0 {
+		if len(g.oldest()) == 0 {
 			t.Error("no lag though nobody writes what a member gives")
 		}
 		g.mu.Lock() // its members begin anew with what stands: what it would have written is not to be

@@ -96,10 +96,12 @@ type Options struct {
 // Reconciler compares replicas and writes what differs. All methods are safe for concurrent
 // use; Follow may be called once, Lead again and again while Follow runs.
 type Reconciler struct {
+	// Cache is what stands.
+	Cache *cache.Cache
+
 	opts      Options
-	cache     *cache.Cache
 	writer    writer
-	announcer announcer
+	announcer *announcer
 
 	// mu guards core: it is held for one step. The locks of the cache, the queue and the Source
 	// are taken within it, never around it: neither calls back with a lock held.
@@ -118,12 +120,12 @@ type writer interface {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), announcer: announcer{client: o.Events, said: map[syncer.Key]string{}}}
+	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), announcer: newAnnouncer(o.Events)}
 	r.waiting = sync.NewCond(&r.mu)
-	r.cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
+	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.step(func(now time.Time) { r.core.Edited(now, key, object, arrived) })
 	}})
-	r.core = NewCore(o.Source, r.cache, o.Metrics.Workqueue())
+	r.core = NewCore(o.Source, r.Cache, o.Metrics.Workqueue())
 	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
 	return r
 }
@@ -146,8 +148,10 @@ func (r *Reconciler) Follow(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer r.core.ShutDown()
-	group.Go(func() { r.cache.Follow(ctx, r.opts.Access, r.unreadable) })
-	if r.WaitForSync(ctx) != nil {
+	group.Go(func() {
+		r.Cache.Follow(ctx, r.opts.Access, func(err error) { r.opts.Logger.Warn("the ingress cluster sent what cannot be read", "error", err) })
+	})
+	if r.Cache.WaitForSync(ctx) != nil {
 		return
 	}
 	for range min(4, max(2, runtime.GOMAXPROCS(0))) {
@@ -197,7 +201,7 @@ func (r *Reconciler) compare(c *Comparison) {
 // Lead writes until ctx is done, lets the requests that are under way end, and returns when
 // nothing is written any more. It waits for the ingress cluster to have been listed.
 func (r *Reconciler) Lead(ctx context.Context) {
-	if r.WaitForSync(ctx) != nil {
+	if r.Cache.WaitForSync(ctx) != nil {
 		return
 	}
 	r.step(func(now time.Time) { r.core.Lead(now, true) })
@@ -267,26 +271,6 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 	}
 }
 
-// WaitForSync waits until the ingress cluster has been listed. The error is ctx's.
-func (r *Reconciler) WaitForSync(ctx context.Context) error {
-	select {
-	case <-r.cache.Synced():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Synced reports whether WaitForSync would return at once.
-func (r *Reconciler) Synced() bool {
-	select {
-	case <-r.cache.Synced():
-		return true
-	default:
-		return false
-	}
-}
-
 // Dirty asks for a comparison of a replica. hint is what the news may come to.
 func (r *Reconciler) Dirty(replica syncer.Key, hint plan.Lane, cause record.Cause) {
 	r.step(func(now time.Time) { r.core.Add(now, replica, hint, cause) })
@@ -299,48 +283,11 @@ func (r *Reconciler) CompareAll(event string) {
 	r.step(func(now time.Time) { r.core.AddAll(now, event) })
 }
 
-// Standing returns what stands of a member at this moment, once the ingress cluster has been
-// listed. The error is ctx's.
-func (r *Reconciler) Standing(ctx context.Context, member string) ([]cache.Standing, error) {
-	if err := r.WaitForSync(ctx); err != nil {
-		return nil, err
-	}
-	return r.cache.Standing(member), nil
-}
-
-// unreadable is told of what the ingress cluster sent and nobody could read.
-func (r *Reconciler) unreadable(err error) {
-	r.opts.Logger.Warn("the ingress cluster sent what cannot be read", "error", err)
-}
-
-// Trouble is why the ingress cluster is not followed; nil while it is.
-func (r *Reconciler) Trouble() error { return r.cache.Trouble() }
-
-// Current is what stands of a replica.
-func (r *Reconciler) Current(replica syncer.Key) plan.Current { return r.cache.Current(replica) }
-
-// Owned counts the replicas that stand.
-func (r *Reconciler) Owned() int { return len(r.cache.Keys()) }
-
-// Comparing counts the replicas that wait for a comparison.
-func (r *Reconciler) Comparing() int {
+// Inspect shows the core as it is, under its lock.
+func (r *Reconciler) Inspect(look func(*Core)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.core.Waiting()
-}
-
-// Lanes tells how many requests wait and are under way in each lane.
-func (r *Reconciler) Lanes() [3]lanes.LaneState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.core.Lanes()
-}
-
-// Oldest returns when the oldest change that is not yet written arrived, by member.
-func (r *Reconciler) Oldest() map[string]time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.core.queue.Oldest()
+	look(r.core)
 }
 
 // complete returns all replicas that there are; false while that is not known.
@@ -349,7 +296,7 @@ func (r *Reconciler) complete() (map[syncer.Key]struct{}, bool) {
 		return nil, false
 	}
 	all := map[syncer.Key]struct{}{}
-	for _, key := range replicas(r.opts.Source, r.cache) {
+	for _, key := range replicas(r.opts.Source, r.Cache) {
 		all[key] = struct{}{}
 	}
 	return all, true

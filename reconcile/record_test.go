@@ -73,7 +73,7 @@ func TestRecordsOfFailures(t *testing.T) {
 		g.pass(3 * time.Second)
 		g.r.Dirty(web, plan.Addition, record.Cause{Cluster: "a", Kind: "Pod", Event: record.EventModified, Arrival: time.Now(), Live: true})
 		g.pass(time.Second)
-		if oldest := g.r.Oldest()["a"]; !oldest.Equal(began) {
+		if oldest := g.oldest()["a"]; !oldest.Equal(began) {
 			t.Errorf("lag counts from %s, want %s", oldest, began)
 		}
 		g.fault(nil)

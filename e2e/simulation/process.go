@@ -132,8 +132,7 @@ func (p *Process) end() {
 
 // poll looks now and then whether the ingress cluster, or every member, has come to be listed.
 func (p *Process) poll() {
-	select {
-	case <-p.cache.Synced():
+	if p.cache.HasSynced() {
 		for p.started = true; len(p.waiting) > 0; p.waiting = p.waiting[1:] {
 			p.waiting[0]()
 		}
@@ -143,7 +142,6 @@ func (p *Process) poll() {
 			}
 		}
 		p.compare()
-	default:
 	}
 	p.after(250*time.Millisecond, p.poll)
 }

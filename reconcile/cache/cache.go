@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -107,8 +108,25 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 	return now
 }
 
-// Synced is closed once everything was listed: only then absence means absence.
-func (c *Cache) Synced() <-chan struct{} { return c.synced }
+// HasSynced reports whether everything was listed: only then absence means absence.
+func (c *Cache) HasSynced() bool {
+	select {
+	case <-c.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitForSync waits until everything was listed. The error is ctx's.
+func (c *Cache) WaitForSync(ctx context.Context) error {
+	select {
+	case <-c.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Keys returns every replica of which an object of ours stands, sorted. The cost grows with all
 // that stands.

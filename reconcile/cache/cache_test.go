@@ -155,10 +155,8 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 func TestSyncedOnceAllIsListed(t *testing.T) {
 	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
 	for i, k := range Kinds {
-		select {
-		case <-c.Synced():
+		if c.HasSynced() {
 			t.Fatalf("synced before %s", k.Kind)
-		default:
 		}
 		s := &sink{c, k.Kind}
 		s.Phase(kube.Refused, errTest)
@@ -173,8 +171,7 @@ func TestSyncedOnceAllIsListed(t *testing.T) {
 		}
 		s.Listed(all, 9)
 	}
-	<-c.Synced()
-	if c.Trouble() != nil || len(c.Keys()) != 1 {
+	if !c.HasSynced() || c.Trouble() != nil || len(c.Keys()) != 1 {
 		t.Errorf("trouble: %v, ours: %v", c.Trouble(), c.Keys())
 	}
 }

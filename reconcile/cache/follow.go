@@ -155,24 +155,14 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 		}
 	}
 	st.wentBack, st.at = false, revision
-	c.lockedSettle()
+	if !c.HasSynced() && !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
+		close(c.synced)
+	}
 	c.mu.Unlock()
 	for id, keys := range news {
 		if !first {
 			c.tell(id, keys, time.Time{})
 		}
-	}
-}
-
-// lockedSettle closes synced when everything was listed.
-func (c *Cache) lockedSettle() {
-	select {
-	case <-c.synced:
-		return
-	default:
-	}
-	if !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
-		close(c.synced)
 	}
 }
 

@@ -49,7 +49,9 @@ func TestFollow(t *testing.T) {
 		}})
 		var group sync.WaitGroup
 		group.Go(func() { c.Follow(ctx, access, func(err error) { t.Error(err) }) })
-		<-c.Synced()
+		if err := c.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
 		web := syncer.Key{Namespace: "shop", Name: "web"}
 		now := c.Current(web)
 		if now.Service == nil || now.Endpoints == nil || len(now.Slices) != 1 || now.Namespace != plan.NamespaceActive {

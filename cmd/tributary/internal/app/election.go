@@ -45,7 +45,7 @@ func holder(address string) string {
 
 func (a *App) leaderStatus() metrics.LeaderStatus {
 	elector := a.elector.Load()
-	if elector == nil || !a.reconciler.Synced() {
+	if elector == nil || !a.reconciler.Cache.HasSynced() {
 		return metrics.LeaderStatus{}
 	}
 	e := elector.State()

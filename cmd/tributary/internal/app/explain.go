@@ -116,8 +116,8 @@ func (a *App) explainHandler(w http.ResponseWriter, r *http.Request) {
 // explain gathers what is known of a replica.
 func (a *App) explain(key syncer.Key) *Explanation {
 	out := &Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Current: ExplainedReplica{Service: "unknown"}}
-	if a.reconciler.Synced() {
-		out.Current = explainReplica(a.reconciler.Current(key))
+	if a.reconciler.Cache.HasSynced() {
+		out.Current = explainReplica(a.reconciler.Cache.Current(key))
 	}
 	loaded, states := a.running(), map[string]metrics.ClusterStatus{}
 	for _, c := range a.set.Status() {

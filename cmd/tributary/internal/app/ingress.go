@@ -127,8 +127,8 @@ func (i *ingress) trouble() error {
 
 // ingressStatus is the ingress cluster as pages show it.
 func (a *App) ingressStatus() metrics.IngressStatus {
-	trouble := a.reconciler.Trouble()
-	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Synced(), Replicas: a.reconciler.Owned()}
+	trouble := a.reconciler.Cache.Trouble()
+	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Cache.HasSynced(), Replicas: len(a.reconciler.Cache.Keys())}
 	session := a.ingress.follow.Current()
 	if session != nil {
 		s.LastContact, s.Version = utc(session.LastContact()), session.Version()

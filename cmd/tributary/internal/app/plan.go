@@ -28,7 +28,7 @@ func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.
 	a.follow(ctx, &running)
 	deadline, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
-	if a.reconciler.WaitForSync(deadline) != nil {
+	if a.reconciler.Cache.WaitForSync(deadline) != nil {
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -54,5 +54,5 @@ func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.
 			missing = append(missing, m)
 		}
 	}
-	return a.reconciler.PlanAll(), missing, nil
+	return a.reconciler.Plan(), missing, nil
 }

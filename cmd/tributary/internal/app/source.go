@@ -97,10 +97,10 @@ func causeOf(name string, c *member.Cause) record.Cause {
 
 // standing is what the ingress cluster has of a member, for its start.
 func (a *App) standing(ctx context.Context, name string) []member.Standing {
-	found, err := a.reconciler.Standing(ctx, name)
-	if err != nil {
+	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
+	found := a.reconciler.Cache.Standing(name)
 	all := make([]member.Standing, len(found))
 	for i, s := range found {
 		all[i] = member.Standing(s)

@@ -10,6 +10,7 @@ import (
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -38,14 +39,16 @@ func (a *App) status() metrics.Status {
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
 	s.Leader = a.leaderStatus()
-	s.Comparing = a.reconciler.Comparing()
-	for i, lane := range a.reconciler.Lanes() {
-		one := metrics.LaneStatus{Name: plan.Lane(i).String(), Waiting: lane.Planned, Sent: lane.UnderWay}
-		if !lane.Oldest.IsZero() {
-			one.OldestSeconds = max(0, now.Sub(lane.Oldest).Seconds())
+	a.reconciler.Inspect(func(c *reconcile.Core) {
+		s.Comparing = c.Waiting()
+		for i, lane := range c.Lanes() {
+			one := metrics.LaneStatus{Name: plan.Lane(i).String(), Waiting: lane.Planned, Sent: lane.UnderWay}
+			if !lane.Oldest.IsZero() {
+				one.OldestSeconds = max(0, now.Sub(lane.Oldest).Seconds())
+			}
+			s.Lanes = append(s.Lanes, one)
 		}
-		s.Lanes = append(s.Lanes, one)
-	}
+	})
 	for _, k := range a.sinks.Status() {
 		s.Sinks = append(s.Sinks, metrics.SinkStatus{
 			Name: k.Name, URL: k.URL, State: k.State, LagSeconds: max(0, k.Lag.Seconds()), Services: k.Services, Pending: k.Pending, Refused: k.Refused,
@@ -57,7 +60,9 @@ func (a *App) status() metrics.Status {
 
 // members are the members as they are, with the age of what is not written yet.
 func (a *App) members(now time.Time) []metrics.ClusterStatus {
-	all, oldest := a.set.Status(), a.reconciler.Oldest()
+	all := a.set.Status()
+	var oldest map[string]time.Time
+	a.reconciler.Inspect(func(c *reconcile.Core) { oldest = c.Oldest() })
 	for i := range all {
 		c := &all[i]
 		if arrival, waiting := oldest[c.Name]; waiting {
@@ -73,7 +78,7 @@ func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (
 	if a.ready.Load() {
 		return nil
 	}
-	if !a.reconciler.Synced() {
+	if !a.reconciler.Cache.HasSynced() {
 		reasons = append(reasons, "the ingress cluster has not been listed yet")
 	}
 	if loaded.SecretsUnread && time.Since(a.started) < readyAfter {
