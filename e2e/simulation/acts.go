@@ -37,7 +37,7 @@ var life = []act{
 	}},
 	{name: "many", do: func(w *world, s Step) bool { // a member of some size
 		c := w.pick(s)
-		for i := range 200 {
+		for i := range 100 {
 			c.service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"app": "s"})
 		}
 		return true

@@ -196,6 +196,7 @@ func (f *follower[T]) list() {
 			f.dropList, f.told, f.listed = nil, revision, revision
 			f.course.Listed(now, all, revision)
 			f.turn()
+			f.way.process.read()
 		})
 	}
 	read(nil)

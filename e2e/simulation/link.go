@@ -94,66 +94,63 @@ func (l *link) delay() time.Duration {
 // call sends a request: act takes effect at the server, done is called with the answer, once,
 // after timeout at the latest. The function that is returned gives the request up.
 func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
-	over := false
+	over, deadline := false, l.now+timeout
 	end := func(value any, err error) {
 		if !over {
 			over = true
 			done(value, err)
 		}
 	}
-	if timeout > 0 {
-		l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
-	}
+	give := func() { end(nil, context.DeadlineExceeded) }
 	d := l.delay()
 	if d > time.Second {
 		l.late = max(l.late, l.now+d)
 	}
-	l.after(d, func() { l.arrives(namespace, act, end) })
-	return func() { over = true }
-}
-
-// arrives has a request arrive, or not.
-func (l *link) arrives(namespace string, act func(*Server) (any, error), end func(any, error)) {
-	back := l.delay()
-	fail := func(err error) { l.after(back, func() { end(nil, err) }) }
-	switch {
-	case l.fault == cut:
-		fail(errBroken)
-		return
-	case l.fault == silent:
-		return
-	case l.fault == lossy && l.chance(17):
-		fail(errBroken)
-		return
-	case l.fault == busy && l.chance(50):
-		fail(apierrors.NewTooManyRequests("please try again later", 1+l.IntN(3)))
-		return
-	case l.fault == broken && l.chance(50):
-		fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
-		return
-	case l.fault == refused:
-		fail(apierrors.NewUnauthorized("Unauthorized"))
-		return
-	case l.refusing[namespace]:
-		fail(apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, namespace)))
-		return
+	if d > timeout {
+		l.after(timeout, give)
 	}
-	value, err := act(l.cluster.Server)
-	switch {
-	case errors.Is(err, errHangs):
-	case l.fault == lossy && l.chance(17):
-		fail(errBroken)
-	default:
+	l.after(d, func() {
+		value, err := l.arrives(namespace, act)
+		back := l.delay()
+		if errors.Is(err, errHangs) || l.now+back > deadline {
+			l.after(deadline-l.now, give)
+			return
+		}
 		l.after(back, func() {
 			switch l.fault {
 			case cut:
 				end(nil, errBroken)
 			case silent:
+				l.after(deadline-l.now, give)
 			default:
 				end(value, err)
 			}
 		})
+	})
+	return func() { over = true }
+}
+
+// arrives has a request arrive, or not.
+func (l *link) arrives(namespace string, act func(*Server) (any, error)) (any, error) {
+	switch {
+	case l.fault == cut, l.fault == lossy && l.chance(17):
+		return nil, errBroken
+	case l.fault == silent:
+		return nil, errHangs
+	case l.fault == busy && l.chance(50):
+		return nil, apierrors.NewTooManyRequests("please try again later", 1+l.IntN(3))
+	case l.fault == broken && l.chance(50):
+		return nil, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	case l.fault == refused:
+		return nil, apierrors.NewUnauthorized("Unauthorized")
+	case l.refusing[namespace]:
+		return nil, apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, namespace))
 	}
+	value, err := act(l.cluster.Server)
+	if !errors.Is(err, errHangs) && l.fault == lossy && l.chance(17) {
+		return nil, errBroken
+	}
+	return value, err
 }
 
 // errHangs is an answer that never comes.

@@ -147,6 +147,7 @@ func (m *seen) lookUp() {
 			all[i] = member.Standing(s)
 		}
 		m.step(member.Stood{Replicas: all})
+		m.read()
 	})
 }
 

@@ -130,20 +130,26 @@ func (p *Process) end() {
 	}
 }
 
-// poll looks now and then whether the ingress cluster, or every member, has come to be listed.
+// poll looks now and then, as the product does, whether every member has come to be listed.
 func (p *Process) poll() {
-	if p.cache.HasSynced() {
-		for p.started = true; len(p.waiting) > 0; p.waiting = p.waiting[1:] {
-			p.waiting[0]()
-		}
-		if listed := p.AllListed(); listed != p.listed {
-			if p.listed = listed; listed {
-				p.core.AddAll(p.clock(), record.EventListed)
-			}
-		}
-		p.compare()
+	p.read()
+	p.after(time.Second, p.poll)
+}
+
+// read looks whether the ingress cluster, or every member, has come to be listed.
+func (p *Process) read() {
+	if !p.cache.HasSynced() {
+		return
 	}
-	p.after(250*time.Millisecond, p.poll)
+	for p.started = true; len(p.waiting) > 0; p.waiting = p.waiting[1:] {
+		p.waiting[0]()
+	}
+	if listed := p.AllListed(); listed != p.listed {
+		if p.listed = listed; listed {
+			p.core.AddAll(p.clock(), record.EventListed)
+		}
+	}
+	p.compare()
 }
 
 // configure goes over to a configuration.
@@ -165,7 +171,7 @@ func (p *Process) configure(c *Config) {
 		m.end()
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
-	p.compare()
+	p.read()
 }
 
 // dirty hands on what a member reports.
@@ -251,7 +257,9 @@ func (p *Process) compare() {
 			p.send()
 			return
 		}
-		p.core.Decide(of)
+		if !p.until.IsZero() { // what a standby decides nobody learns
+			p.core.Decide(of)
+		}
 		knew := map[string]known{}
 		for _, m := range p.members {
 			knew[m.name] = known{m.reached(Pods, of.Replica.Namespace), m.reached(Services, of.Replica.Namespace)}

@@ -68,53 +68,70 @@ func Parse(text string) (*Case, error) {
 	return c, nil
 }
 
-// Draw draws a case from its seed. Each has a few kinds of acts and faults of its own, so that
-// what seldom meets meets in some.
+// Draw draws a case from its seed. It is short and violent: a few kinds of acts and of faults, so
+// that what seldom meets does, in one or two bursts, most of it to one member.
 func Draw(seed uint64) *Case {
 	d := newRNG(seed, "script")
-	c := &Case{Seed: seed, Members: 1 + d.IntN(3), Processes: 1 + d.IntN(2)}
+	c := &Case{Seed: seed, Members: 1 + d.IntN(2)*d.IntN(3), Processes: 1 + d.IntN(2)}
+	focus := d.IntN(1000)
 	add := func(after time.Duration, do string) {
-		c.Steps = append(c.Steps, Step{after, do, d.IntN(1000), d.IntN(1000), d.IntN(1000)})
+		s := Step{after.Truncate(time.Microsecond), do, d.IntN(1000), d.IntN(1000), d.IntN(1000)}
+		if d.chance(70) {
+			s.A = focus
+		}
+		c.Steps = append(c.Steps, s)
 	}
-	for range 2 + d.IntN(4) {
+	for range 1 + d.IntN(3) {
 		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
 	}
-	var common, chosen []string
-	switch d.IntN(50) { // what seldom meets by itself
-	case 0:
+	var chosen []string
+	for _, fault := range []bool{true, true, true, false, false} {
+		chosen = append(chosen, drawn(d, fault))
+	}
+	if d.IntN(300) == 0 { // a large member is bulk work
 		add(0, "many")
 		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
-	case 1, 2:
-		chosen = []string{"lie", "lie", "restore", "latency", "latency", "roll-out", "delete"}
 	}
-	for i := range acts {
-		switch a := &acts[i]; {
-		case a.rate == 0:
-		case a.fault && d.chance(25), !a.fault && d.chance(35):
-			for range a.rate {
-				chosen = append(chosen, a.name)
+	if slices.Contains(chosen, "restore") || d.chance(10) {
+		add(d.within(2*time.Second, 8*time.Second), "save")
+		add(d.within(0, 10*time.Second), drawn(d, false))
+		add(d.within(15*time.Second, 25*time.Second), drawn(d, false))
+	}
+	for range 1 + d.IntN(2) {
+		after := d.within(time.Second, 10*time.Second)
+		for range 2 + d.IntN(8) {
+			add(after, chosen[d.IntN(len(chosen))])
+			switch n := d.IntN(10); {
+			case n < 5:
+				after = d.within(0, 100*time.Millisecond)
+			case n < 9:
+				after = d.within(0, 3*time.Second)
+			default:
+				after = d.within(3*time.Second, 30*time.Second)
 			}
-		case a.rate > 2:
-			common = append(common, a.name)
 		}
-	}
-	if len(chosen) == 0 {
-		chosen = common
-	}
-	if d.chance(70) {
-		add(d.within(5*time.Second, 25*time.Second), "save")
-	}
-	for range 5 + d.IntN(35) {
-		after := d.within(0, 300*time.Millisecond)
-		switch n := d.IntN(10); {
-		case n == 0:
-			after = d.within(0, 40*time.Second)
-		case n < 5:
-			after = d.within(0, 4*time.Second)
-		}
-		add(after.Truncate(time.Microsecond), chosen[d.IntN(len(chosen))])
 	}
 	return c
+}
+
+// drawn is the name of an act, or of a fault, drawn by its rate.
+func drawn(d rng, fault bool) string {
+	sum := 0
+	for i := range acts {
+		if acts[i].fault == fault {
+			sum += acts[i].rate
+		}
+	}
+	n := d.IntN(sum)
+	for i := range acts {
+		if acts[i].fault != fault {
+			continue
+		}
+		if n -= acts[i].rate; n < 0 {
+			return acts[i].name
+		}
+	}
+	panic("no act has a rate")
 }
 
 // act is something that can happen.

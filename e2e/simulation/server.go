@@ -296,7 +296,7 @@ func (s *Server) Update(o Object) (Object, error) {
 	if err := s.admit("update", id, before, o); err != nil {
 		return nil, err
 	}
-	if equality.Semantic.DeepEqual(before, o) {
+	if id.Kind != Leases && equality.Semantic.DeepEqual(before, o) {
 		return before, nil // the store is not written
 	}
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && id.Kind != Pods && id.Kind != Namespaces {
