@@ -20,38 +20,24 @@ import (
 	"tributary.dev/tributary/clusters/kubeconfig"
 )
 
-// Error is all that is wrong with one file or Secret.
-type Error struct {
-	// File is its path, or "Secret NAMESPACE/NAME".
-	File   string
-	Faults field.ErrorList
-}
-
-// Error renders one fault a line: "tributary.yaml: clusters[1].name: Duplicate value: …".
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Faults))
-	for i, fault := range e.Faults {
+// in is the faults as an error about a file, or "Secret NAMESPACE/NAME", nil if there are none: one a line, such as
+// "tributary.yaml: clusters[1].name: Duplicate value: …".
+func in(file string, faults ...*field.Error) error {
+	lines := make([]error, len(faults))
+	for i, fault := range faults {
 		text := fault.Error()
 		if fault.Field == "" { // of the file as a whole
-			text = fault.ErrorBody()
+			text = fault.Detail
 		}
-		lines[i] = e.File + ": " + strings.ReplaceAll(text, "\n", " ")
+		lines[i] = errors.New(file + ": " + strings.ReplaceAll(text, "\n", " "))
 	}
-	return strings.Join(lines, "\n")
-}
-
-// in is the faults as an error about a file, nil if there are none.
-func in(file string, faults ...*field.Error) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	return &Error{file, faults}
+	return errors.Join(lines...)
 }
 
 // Parse reads the text of a configuration file: strictly, so that an unknown or repeated
 // field is an error with its path; with defaults; and validated. Relative paths in it
-// start at the file's directory. The error is an *Error with every fault. The Config is
-// shared: treat it as read-only.
+// start at the file's directory. The error has every fault. The Config is shared: treat it as
+// read-only.
 func Parse(file string, data []byte) (*Config, error) {
 	text, faults := toJSON(data)
 	if len(faults) == 0 && string(text) == "null" {
@@ -113,7 +99,7 @@ func repeated(at *field.Path, node *yaml.Node) (faults field.ErrorList) {
 		case i%2 == 0: // a key, which its value follows
 			if first, twice := lines[child.Value]; twice {
 				where := fmt.Sprintf("is given in line %d and in line %d; keep one", first, child.Line)
-				faults = append(faults, detailed(field.Duplicate(at.Child(child.Value), field.OmitValueType{}), where))
+				faults = append(faults, kubeconfig.Detailed(field.Duplicate(at.Child(child.Value), field.OmitValueType{}), where))
 			}
 			lines[child.Value] = child.Line
 		default:
@@ -121,12 +107,6 @@ func repeated(at *field.Path, node *yaml.Node) (faults field.ErrorList) {
 		}
 	}
 	return faults
-}
-
-// detailed says, too, what helps against a fault whose kind has no room for it.
-func detailed(fault *field.Error, detail string) *field.Error {
-	fault.Detail = detail
-	return fault
 }
 
 // strict says which fields of a text a struct does not have, and whether the others are of

@@ -47,7 +47,7 @@ func (s Secret) member(c *Config) (Cluster, error) {
 	}
 	if len(faults) == 0 {
 		out := c.member(text)
-		if out.Name, faults = s.Name, out.faults(); len(faults) == 0 {
+		if out.Name, faults = s.Name, out.faults(nil); len(faults) == 0 {
 			return out, nil
 		}
 	}
@@ -64,7 +64,7 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 		named := func(m Cluster) bool { return m.Name == s.Name }
 		at := field.NewPath("metadata", "name")
 		if _, taken := l.Members[s.Name]; taken {
-			wrong := detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
+			wrong := kubeconfig.Detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
 			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/clusters/rules"
 )
 
@@ -84,7 +85,7 @@ func (v *validator) names(at *field.Path, count int, name func(i int) string) {
 		own := at.Index(i).Child("name")
 		v.label(own, name(i))
 		if j, repeated := first[name(i)]; repeated && name(i) != "" {
-			v.add(detailed(field.Duplicate(own, name(i)), fmt.Sprintf("%s has it; give each its own", at.Index(j))))
+			v.add(kubeconfig.Detailed(field.Duplicate(own, name(i)), fmt.Sprintf("%s has it; give each its own", at.Index(j))))
 		} else {
 			first[name(i)] = i
 		}
@@ -101,45 +102,34 @@ func (v *validator) listen(at *field.Path, address string) {
 	}
 }
 
-// members checks what they share and each of them. What is wrong with the former is not
+// members checks what they share and each of them: as soon as the former is right, or else what is wrong with it would be
 // told again of each that inherits it.
 func (v *validator) members(c *Config) {
-	at, shared := field.NewPath("clusters"), c.ClusterDefaults.faults()
-	v.under(field.NewPath("clusterDefaults"), shared)
+	at, shared := field.NewPath("clusters"), c.ClusterDefaults.faults(field.NewPath("clusterDefaults"))
+	v.faults = append(v.faults, shared...)
 	v.names(at, len(c.Clusters), func(i int) string { return c.Clusters[i].Name })
 	for i := range c.Clusters {
 		if c.Clusters[i].Kubeconfig == "" {
 			v.add(field.Required(at.Index(i).Child("kubeconfig"), "name a kubeconfig file; a relative path starts at this file's directory"))
 		}
-		inherited := func(own *field.Error) bool {
-			return slices.ContainsFunc(shared, func(f *field.Error) bool { return f.Error() == own.Error() })
+		if len(shared) == 0 {
+			v.faults = append(v.faults, c.Clusters[i].faults(at.Index(i))...)
 		}
-		v.under(at.Index(i), slices.DeleteFunc(c.Clusters[i].faults(), inherited))
 	}
 }
 
-// under adds faults of what lies under a field.
-func (v *validator) under(at *field.Path, faults field.ErrorList) {
-	for _, f := range faults {
-		moved := *f
-		moved.Field = at.String() + "." + f.Field
-		v.add(&moved)
-	}
-}
-
-// faults are what is wrong with settings, by their fields alone.
-func (c *ClusterSettings) faults() field.ErrorList {
+// faults are what is wrong with settings, whose fields are below a path.
+func (c *ClusterSettings) faults(at *field.Path) field.ErrorList {
 	var v validator
-	v.globs(field.NewPath("namespaces", "include"), c.Namespaces.Include, true)
-	v.globs(field.NewPath("namespaces", "exclude"), c.Namespaces.Exclude, false)
-	v.selector(field.NewPath("serviceSelector"), c.ServiceSelector)
+	v.globs(at.Child("namespaces", "include"), c.Namespaces.Include, true)
+	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
+	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
 	for i, text := range c.AllowedCIDRs {
-		v.faults = append(v.faults, validation.IsValidCIDR(field.NewPath("allowedCIDRs").Index(i), text)...)
+		v.faults = append(v.faults, validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
 	}
-	const unbounded = 1 << 62
-	v.duration(field.NewPath("holdSilentNodes"), c.HoldSilentNodes, unbounded)
-	v.duration(field.NewPath("stableFor"), c.StableFor, unbounded)
-	v.duration(field.NewPath("staleAfter"), c.StaleAfter, unbounded)
+	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes, math.MaxInt64)
+	v.duration(at.Child("stableFor"), c.StableFor, math.MaxInt64)
+	v.duration(at.Child("staleAfter"), c.StaleAfter, math.MaxInt64)
 	return v.faults
 }
 
@@ -151,13 +141,17 @@ func (v *validator) selector(at *field.Path, text string) {
 
 // globs checks names or globs of namespaces or members.
 func (v *validator) globs(at *field.Path, globs []string, required bool) {
-	const characters = "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^\\"
 	if required && len(globs) == 0 {
 		v.add(field.Required(at, `would match nothing; write ["*"] for everything, or leave the field out`))
 	}
+	v.patterns(at, globs, "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^\\", "a name nor a glob; use lower-case letters, digits, '-', and the wildcards * and ?")
+}
+
+// patterns checks globs of some characters; without any, of all.
+func (v *validator) patterns(at *field.Path, globs []string, characters, are string) {
 	for i, glob := range globs {
-		if _, err := path.Match(glob, ""); err != nil || glob == "" || strings.Trim(glob, characters) != "" {
-			v.invalid(at.Index(i), glob, "is neither a name nor a glob; use lower-case letters, digits, '-', and the wildcards * and ?")
+		if _, err := path.Match(glob, ""); err != nil || glob == "" || characters != "" && strings.Trim(glob, characters) != "" {
+			v.invalid(at.Index(i), glob, "is neither "+are)
 		}
 	}
 }
@@ -197,16 +191,8 @@ func (v *validator) replicas(at *field.Path, c *Config) {
 		}
 	}
 	v.oneOf(at.Child("orphans"), r.Orphans, OrphansKeep, OrphansDelete)
-	v.keys(at.Child("copyLabels"), r.CopyLabels)
-	v.keys(at.Child("copyAnnotations"), r.CopyAnnotations)
-}
-
-func (v *validator) keys(at *field.Path, globs []string) {
-	for i, glob := range globs {
-		if _, err := path.Match(glob, ""); err != nil || glob == "" {
-			v.invalid(at.Index(i), glob, "is neither a key nor a glob, such as example.com/*")
-		}
-	}
+	v.patterns(at.Child("copyLabels"), r.CopyLabels, "", "a key nor a glob, such as example.com/*")
+	v.patterns(at.Child("copyAnnotations"), r.CopyAnnotations, "", "a key nor a glob, such as example.com/*")
 }
 
 // known checks a name or glob of members: where all are known, one that matches none is a
@@ -214,7 +200,7 @@ func (v *validator) keys(at *field.Path, globs []string) {
 func (v *validator) known(at *field.Path, glob string, c *Config) {
 	is := func(m Cluster) bool { return matchesAny([]string{glob}, m.Name) }
 	if c.ClustersFrom.Secrets == nil && !slices.ContainsFunc(c.Clusters, is) {
-		v.add(detailed(field.NotFound(at, glob), "name one of clusters[], or leave it out"))
+		v.add(kubeconfig.Detailed(field.NotFound(at, glob), "name one of clusters[], or leave it out"))
 	}
 }
 
@@ -267,8 +253,5 @@ func (v *validator) sinkURL(at *field.Path, s *Sink) {
 	loopback := where.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
 	if auth.BearerTokenFile != "" && !loopback {
 		v.add(field.Forbidden(at.Child("auth", "bearerTokenFile"), "would be sent in the clear; write url with https://"))
-	}
-	if auth.TLS != (SinkTLS{}) {
-		v.add(field.Forbidden(at.Child("auth", "tls"), "has no meaning for http://; write url with https://"))
 	}
 }

@@ -4,10 +4,9 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -22,15 +21,8 @@ import (
 // looks that agree: within two seconds.
 const Interval = time.Second
 
-// content is what one look at a file gave: its bytes, or why there were none.
-type content struct {
-	data []byte
-	err  error
-}
-
-func (c content) equal(other content) bool {
-	return bytes.Equal(c.data, other.data) && fmt.Sprint(c.err) == fmt.Sprint(other.err)
-}
+// content is what one look at a file gave: its text, or why there was none.
+type content struct{ text, problem string }
 
 // followed is one file that is looked at again and again. A new content counts when two
 // looks in a row saw it: what is being written in place is seen growing, and a file that
@@ -39,9 +31,9 @@ type followed struct{ settled, seen content }
 
 // look takes one look's content and reports whether what counts has changed.
 func (f *followed) look(now content) bool {
-	again := now.equal(f.seen)
+	again := now == f.seen
 	f.seen = now
-	if !again || now.equal(f.settled) {
+	if !again || now == f.settled {
 		return false
 	}
 	f.settled = now
@@ -71,8 +63,7 @@ type Watcher struct {
 	wake    chan struct{}
 }
 
-// Open reads the files for the first time. It fails, with an *Error, if the configuration
-// file is not valid; what is wrong with a kubeconfig concerns its cluster alone and is in
+// Open reads the files for the first time. It fails if the configuration file is not valid; what is wrong with a kubeconfig concerns its cluster alone and is in
 // Access.Err.
 func Open(path string) (*Watcher, error) { return open(path, kubeconfig.ReadFile) }
 
@@ -140,7 +131,10 @@ func (w *Watcher) poll() bool {
 
 func (w *Watcher) look(path string) content {
 	data, err := w.read(path)
-	return content{data, err}
+	if err != nil {
+		return content{problem: err.Error()}
+	}
+	return content{text: string(data)}
 }
 
 // followedFile gives what counts of a file that the configuration or a kubeconfig names, and
@@ -154,16 +148,11 @@ func (w *Watcher) followedFile(former map[string]*followed) func(path string) ([
 			now := w.look(path)
 			w.files[path] = &followed{now, now}
 		}
-		f := w.files[path]
-		return f.settled.data, f.settled.err
+		if is := w.files[path].settled; is.problem != "" {
+			return nil, errors.New(is.problem)
+		}
+		return []byte(w.files[path].settled.text), nil
 	}
-}
-
-func (w *Watcher) parse(data []byte, err error) (*Config, error) {
-	if err != nil {
-		return nil, in(w.path, kubeconfig.Whole(err.Error()))
-	}
-	return Parse(w.path, data)
 }
 
 // assemble puts the file, the Secrets and the kubeconfigs that count together. What it does
@@ -171,7 +160,13 @@ func (w *Watcher) parse(data []byte, err error) (*Config, error) {
 func (w *Watcher) assemble() {
 	before, read := w.loaded, w.followedFile(w.files)
 	w.files = map[string]*followed{}
-	next, err := w.parse(read(w.path))
+	var next *Config
+	text, err := read(w.path)
+	if err != nil {
+		err = in(w.path, kubeconfig.Whole(err.Error()+"; --config names the configuration file"))
+	} else {
+		next, err = Parse(w.path, text)
+	}
 	switch {
 	case err == nil:
 		w.config, w.refused = next, nil
@@ -214,7 +209,7 @@ func (w *Watcher) access(at *field.Path, path, context string, before Access, re
 	}
 	data, err := read(path)
 	if err != nil {
-		return before.with(nil, in(w.path, detailed(field.NotFound(at, path), err.Error())))
+		return before.with(nil, in(w.path, kubeconfig.Detailed(field.NotFound(at, path), err.Error())))
 	}
 	accepted, faults := kubeconfig.FromFile(path, context, data, read)
 	return before.with(accepted, in(path, faults...))

@@ -104,7 +104,7 @@ func TestAStart(t *testing.T) {
 		t.Errorf("%+v %+v", l.Ingress, l.Members)
 	}
 	quiet(t, w)
-	if _, err := open("/t/none", (&memory{}).read); err == nil || err.Error() != "/t/none: Invalid value: does not exist" {
+	if _, err := open("/t/none", (&memory{}).read); err == nil || err.Error() != "/t/none: does not exist; --config names the configuration file" {
 		t.Error(err)
 	}
 }
@@ -132,7 +132,7 @@ func TestARefusedKubeconfig(t *testing.T) {
 	if l.Members["a"].Hash != was || l.Members["a"].REST == nil {
 		t.Error("the former way is given up")
 	}
-	wantErr(t, l.Err(), "/t/a: Invalid value: ")
+	wantErr(t, l.Err(), "/t/a: line 1: this is no kubeconfig")
 	m.write("/t/a", reach("a", "2"))
 	if l = next(t, w); l.Members["a"].Hash == was || l.Err() != nil {
 		t.Error(l.Err())
@@ -152,7 +152,7 @@ func TestFilesThatAKubeconfigNames(t *testing.T) {
 	w, m := start(t, two)
 	m.write("/t/ca.pem", "x")
 	m.write("/t/a", strings.Replace(reach("a", "1"), `"server"`, `"certificate-authority": "ca.pem", "server"`, 1))
-	wantErr(t, next(t, w).Members["a"].Err, "/t/a: clusters[x].cluster.certificate-authority-data: Invalid value")
+	wantErr(t, next(t, w).Members["a"].Err, "/t/a: contexts[x]: Invalid value")
 	m.write("/t/ca.pem", "y")
 	next(t, w) // it is followed, though it was refused
 	m.write("/t/a", reach("a", "1"))

@@ -4,8 +4,6 @@
 package kubeconfig
 
 import (
-	"bytes"
-	"crypto/tls"
 	"errors"
 	"maps"
 	"net/url"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	apiv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-	"k8s.io/client-go/util/cert"
 )
 
 // Whole is a fault of a file as a whole.
@@ -31,9 +28,8 @@ func secret(at *field.Path, detail string) *field.Error {
 	return field.Invalid(at, field.OmitValueType{}, detail)
 }
 
-// notFound says, too, what helps against it.
-func notFound(at *field.Path, value, detail string) *field.Error {
-	fault := field.NotFound(at, value)
+// Detailed says, too, what helps against a fault whose kind has no room for it.
+func Detailed(fault *field.Error, detail string) *field.Error {
 	fault.Detail = detail
 	return fault
 }
@@ -90,9 +86,9 @@ func (c *chosen) inline(read func(path string) ([]byte, error)) (faults field.Er
 			data, err := read(*f.path)
 			switch {
 			case err != nil:
-				faults = append(faults, notFound(f.at, *f.path, err.Error()))
+				faults = append(faults, Detailed(field.NotFound(f.at, *f.path), err.Error()))
 			case len(data) == 0:
-				faults = append(faults, notFound(f.at, *f.path, "is empty"))
+				faults = append(faults, Detailed(field.NotFound(f.at, *f.path), "is empty"))
 			}
 			*f.data = data
 		}
@@ -101,17 +97,11 @@ func (c *chosen) inline(read func(path string) ([]byte, error)) (faults field.Er
 	return faults
 }
 
-// check finds what clientcmd would let pass, or would refuse by quoting it.
+// check finds what clientcmd would let pass.
 func (c *chosen) check() (faults field.ErrorList) {
-	faults = checkServer(c.clusterAt.Child("server"), c.Cluster.Server)
 	u := c.User
-	if ca := c.Cluster.CertificateAuthorityData; len(ca) > 0 && !wholePEM(ca) {
-		faults = append(faults, secret(c.clusterAt.Child("certificate-authority-data"), "is not a list of certificates in PEM; it may be cut off"))
-	}
-	if len(u.ClientCertificateData)+len(u.ClientKeyData) > 0 {
-		if _, err := tls.X509KeyPair(u.ClientCertificateData, u.ClientKeyData); err != nil {
-			faults = append(faults, secret(c.userAt.Child("client-certificate-data"), "is not a certificate of client-key-data in PEM; one of the two may be missing or cut off"))
-		}
+	if !isServer(c.Cluster.Server) { // which is not quoted, for it may hold a password
+		faults = append(faults, secret(c.clusterAt.Child("server"), "write the URL of the API server, such as https://10.0.0.1:6443, without a user's name or password"))
 	}
 	// net/http would refuse it in a header at every request, much later.
 	if strings.ContainsFunc(u.Token, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
@@ -124,18 +114,8 @@ func (c *chosen) check() (faults field.ErrorList) {
 	return faults
 }
 
-// checkServer demands an absolute URL. It is not quoted, for it may hold a password.
-func checkServer(at *field.Path, server string) field.ErrorList {
+// isServer reports whether a text is an absolute URL.
+func isServer(server string) bool {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return field.ErrorList{secret(at, "write the URL of the API server, such as https://10.0.0.1:6443, without a user's name or password")}
-	}
-	return nil
-}
-
-// wholePEM reports whether a text is certificates and none of them is cut off: Go's own
-// pool would be content with the first.
-func wholePEM(text []byte) bool {
-	certs, err := cert.ParseCertsPEM(text)
-	return err == nil && len(certs) == bytes.Count(text, []byte("-----BEGIN CERT"))
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }

@@ -52,30 +52,17 @@ func InCluster(read func(path string) ([]byte, error)) (*Accepted, error) {
 // ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old
 // content or the new.
 func ReplaceFile(path string, data []byte) error {
-	return besides(path, func(next *os.File) error {
-		_, err := next.Write(data)
-		if err = errors.Join(err, next.Close()); err != nil {
-			return err
-		}
-		return os.Rename(next.Name(), path)
-	})
-}
-
-// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it,
-// which goes at once.
-func Replaceable(path string) error {
-	return besides(path, func(*os.File) error { return nil })
-}
-
-// besides makes a file beside another, which goes again unless use gives it another name.
-// The error names the file that was meant: the one beside it has another name at each try.
-func besides(path string, use func(*os.File) error) error {
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err == nil {
-		err = use(next)
-		_, _ = next.Close(), os.Remove(next.Name())
+		_, err = next.Write(data)
+		if err = errors.Join(err, next.Close()); err == nil {
+			err = os.Rename(next.Name(), path)
+		}
+		if err != nil {
+			_ = os.Remove(next.Name())
+		}
 	}
-	if err != nil {
+	if err != nil { // the other file has another name at each try
 		return fmt.Errorf("replace %s, which must not be mounted by itself, and whose directory must be writable: %w", path, nameless(err))
 	}
 	return nil

@@ -95,17 +95,17 @@ func load(path, context string, data []byte) (*chosen, field.ErrorList) {
 	}
 	is := file.Contexts[c.Context]
 	if is == nil {
-		return nil, field.ErrorList{notFound(field.NewPath("contexts"), c.Context, "name a context that kubectl config get-contexts lists; the file may be cut off")}
+		return nil, field.ErrorList{Detailed(field.NotFound(field.NewPath("contexts"), c.Context), "name a context that kubectl config get-contexts lists; the file may be cut off")}
 	}
 	at := field.NewPath("contexts").Key(c.Context).Child("context")
 	c.Cluster, c.clusterAt = file.Clusters[is.Cluster], field.NewPath("clusters").Key(is.Cluster).Child("cluster")
 	c.User, c.userAt = file.AuthInfos[is.AuthInfo], field.NewPath("users").Key(is.AuthInfo).Child("user")
 	var faults field.ErrorList
 	if c.Cluster == nil {
-		faults = append(faults, notFound(at.Child("cluster"), is.Cluster, "name an entry of clusters; the file may be cut off"))
+		faults = append(faults, Detailed(field.NotFound(at.Child("cluster"), is.Cluster), "name an entry of clusters; the file may be cut off"))
 	}
 	if c.User == nil {
-		faults = append(faults, notFound(at.Child("user"), is.AuthInfo, "name an entry of users; the file may be cut off"))
+		faults = append(faults, Detailed(field.NotFound(at.Child("user"), is.AuthInfo), "name an entry of users; the file may be cut off"))
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -141,7 +141,8 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 		_, err = rest.TransportFor(config)
 	}
 	if err != nil { // whose words may hold what the file holds
-		return nil, field.ErrorList{secret(c.userAt, "the client library refuses it; kubectl with --kubeconfig and --context says why")}
+		at := field.NewPath("contexts").Key(c.Context)
+		return nil, field.ErrorList{secret(at, "the client library refuses what it names: a certificate or key is cut off or of another, or a field is not as it should be; kubectl with --kubeconfig and --context says why")}
 	}
 	config.QPS = -1
 	if config.AuthProvider != nil {

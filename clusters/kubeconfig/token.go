@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
@@ -26,12 +25,8 @@ type claims struct {
 	Kubernetes struct {
 		Namespace string `json:"namespace"`
 		Account   struct {
-			Name string    `json:"name"`
-			UID  types.UID `json:"uid"`
-		} `json:"serviceaccount"`
-		Pod struct {
 			Name string `json:"name"`
-		} `json:"pod"`
+		} `json:"serviceaccount"`
 	} `json:"kubernetes.io"`
 }
 
@@ -73,12 +68,7 @@ func Expires(access *rest.Config) time.Time {
 // AccountToken is what a service account's token says of itself.
 type AccountToken struct {
 	Namespace, Account string
-	// UID is the account's: a token ends with the account that it was given to, though
-	// another gets its name.
-	UID types.UID
-	// Pod is the one that the token is bound to; "" if it is bound to none.
-	Pod             string
-	Issued, Expires time.Time
+	Issued, Expires    time.Time
 }
 
 // RenewAt is when Tributary begins to ask for another: at the last third of its life.
@@ -93,7 +83,7 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 		return AccountToken{}, false
 	}
 	return AccountToken{
-		Namespace: of.Namespace, Account: of.Account.Name, UID: of.Account.UID, Pod: of.Pod.Name,
+		Namespace: of.Namespace, Account: of.Account.Name,
 		Issued: time.Unix(int64(c.Issued), 0), Expires: time.Unix(int64(c.Expires), 0),
 	}, true
 }

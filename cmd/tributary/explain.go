@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -33,8 +34,8 @@ func newExplainCommand() *cobra.Command {
 			return err
 		}
 		err = show(cmd.OutOrStdout(), *output, e, func(p *printer) { printExplanation(p, e) })
-		found := func(m app.ExplainedMember) bool { return m.Service != nil }
-		if err == nil && e.Current.Service == "none" && !slices.ContainsFunc(e.Members, found) {
+		found := func(m app.ExplainedMember) bool { return m.Found }
+		if err == nil && e.Service == "none" && !slices.ContainsFunc(e.Members, found) {
 			err = fmt.Errorf("service %q not found: no member that was read has it, and the ingress cluster has nothing of that name", key)
 		}
 		return err
@@ -42,26 +43,18 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
-// printExplanation prints a paragraph a member, a line a pod, and what the ingress cluster has.
+// serviceText says whose the Service of the ingress cluster is.
+var serviceText = map[string]string{
+	"ours": "the Service is Tributary's", "none": "there is nothing of that name", "unknown": "nothing has been listed yet",
+	"foreign": "the Service of that name is not Tributary's, and is left alone",
+}
+
+// printExplanation prints a paragraph a member, a line an endpoint.
 func printExplanation(p *printer, e *app.Explanation) {
 	for i := range e.Members {
 		printMember(p, &e.Members[i])
 	}
-	switch e.Current.Service {
-	case "none":
-		p.printf("In the ingress cluster there is nothing of that name.\n")
-	case "foreign":
-		p.printf("In the ingress cluster the Service of that name is not Tributary's, and is left alone.\n")
-	case "unknown":
-		p.printf("The ingress cluster has not been listed yet.\n")
-	default:
-		p.printf("In the ingress cluster: %d addresses in slices.\n", len(e.Current.Endpoints))
-	}
-	var all [][]string
-	for _, endpoint := range e.Current.Endpoints {
-		all = append(all, []string{"  " + endpoint.Cluster, endpoint.Address, endpoint.Conditions()})
-	}
-	p.table([]string{"  CLUSTER", "ADDRESS", "CONDITIONS"}, all)
+	p.printf("In the ingress cluster %s.\n", serviceText[e.Service])
 	for _, c := range e.Conflicts {
 		p.printf("Conflict: %s: %s\n", c.Reason, c.Message)
 	}
@@ -69,18 +62,15 @@ func printExplanation(p *printer, e *app.Explanation) {
 
 func printMember(p *printer, m *app.ExplainedMember) {
 	p.printf("%s: %s\n", m.Cluster, memberState(m.State, m.Conditions))
-	s := m.Service
 	switch {
-	case s == nil && m.Listed:
+	case m.Excluded != "":
+		p.printf("  not replicated: %s\n", m.Excluded)
+	case m.Found:
+		p.printf("  %d ready, %d in reserve, %d not ready\n", m.Ready, m.InReserve, m.NotReady)
+	case m.Listed:
 		p.printf("  no such Service\n")
-	case s == nil:
-		p.printf("  no such Service so far: the member has not been listed completely, and its endpoints stay as they are\n")
-	case s.Excluded != "":
-		p.printf("  not replicated: %s\n", s.Excluded)
-	case s.HandWritten:
-		p.printf("  no selector; endpoints written by hand: %d ready, %d in reserve, %d not ready\n", s.Ready, s.Reserve, s.NotReady)
 	default:
-		p.printf("  %d ready, %d in reserve, %d not ready\n", s.Ready, s.Reserve, s.NotReady)
+		p.printf("  no such Service so far: the member has not been listed completely, and its endpoints stay as they are\n")
 	}
 	if len(m.Asked) > 0 {
 		p.printf("  asked for, since a list lacked them; until there is an answer they stay as they were: %s\n", strings.Join(m.Asked, ", "))
@@ -88,16 +78,14 @@ func printMember(p *printer, m *app.ExplainedMember) {
 	if m.Reserve != "" {
 		p.printf("  all its endpoints are in reserve: %s\n", m.Reserve)
 	}
-	if s != nil {
-		var all [][]string
-		for _, pod := range s.Pods {
-			why := pod.Why
-			if pod.Rule != "" {
-				why += " (rule " + pod.Rule + ")"
-			}
-			all = append(all, []string{"  " + pod.Pod, strings.Join(pod.IPs, " "), pod.Grade, pod.Current, why})
+	var all [][]string
+	for _, e := range m.Endpoints {
+		why := e.Why
+		if e.Rule != "" {
+			why += " (rule " + e.Rule + ")"
 		}
-		p.table([]string{"  POD", "IP", "GRADE", "CURRENT", "WHY"}, all)
+		all = append(all, []string{"  " + cmp.Or(e.Pod, "-"), strings.Join(e.Addresses, " "), e.Grade, e.Current, why})
 	}
+	p.table([]string{"  POD", "IP", "GRADE", "CURRENT", "WHY"}, all)
 	p.printf("\n")
 }

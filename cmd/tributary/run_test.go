@@ -267,7 +267,7 @@ func TestStandby(t *testing.T) {
 		return s.Ready && s.Leader.State == "standby" && strings.HasSuffix(s.Leader.Holder, first.listen)
 	})
 	e, err := ask[app.Explanation](t.Context(), &instanceFlags{server: second.listen}, app.ExplainPath, map[string][]string{"service": {"shop/web"}})
-	if err != nil || len(e.Current.Endpoints) != 4 {
+	if err != nil || len(e.Members) != 2 || len(e.Members[1].Endpoints) != 2 {
 		t.Errorf("a standby explains %+v, %v", e, err)
 	}
 	end()

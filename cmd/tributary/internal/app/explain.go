@@ -6,6 +6,7 @@ package app
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,12 +22,14 @@ import (
 // as namespace/name.
 const ExplainPath = "/debug/explain"
 
-// Explanation is the answer: every member's Service and pods, and what the ingress cluster has.
+// Explanation is the answer: every member's Service and pods, and what the ingress cluster has of each.
 type Explanation struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Members   []ExplainedMember `json:"members"`
-	Current   ExplainedReplica  `json:"current"`
+	// Service is whose the Service of that name in the ingress cluster is: "ours", "foreign" or
+	// "none"; "unknown" before the cluster was listed.
+	Service string `json:"service"`
 	// Conflicts are those of the status that are about the replica.
 	Conflicts []metrics.Conflict `json:"conflicts,omitempty"`
 }
@@ -45,62 +48,30 @@ type ExplainedMember struct {
 	Reserve string `json:"reserve,omitempty"`
 	// Asked are objects that a list lacked: nobody knows whether they are there.
 	Asked []string `json:"asked,omitempty"`
-	// Service is nil where it has none.
-	Service *ExplainedService `json:"service,omitempty"`
-}
-
-// ExplainedService is a Service of a member.
-type ExplainedService struct {
-	// Excluded says why it is not replicated.
+	// Found is whether it has the Service; Excluded says why that is not replicated.
+	Found    bool   `json:"found"`
 	Excluded string `json:"excluded,omitempty"`
-	// HandWritten is true of a Service without a selector, whose endpoints are written by hand.
-	HandWritten bool           `json:"handWritten,omitempty"`
-	Ready       int            `json:"ready"`
-	Reserve     int            `json:"reserve"`
-	NotReady    int            `json:"notReady"`
-	Pods        []ExplainedPod `json:"pods,omitempty"`
+	// Ready, InReserve and NotReady count its endpoints by grade.
+	Ready     int `json:"ready"`
+	InReserve int `json:"inReserve"`
+	NotReady  int `json:"notReady"`
+	// Endpoints are the pods that the Service selects, and what the ingress cluster has beside them.
+	Endpoints []ExplainedEndpoint `json:"endpoints,omitempty"`
 }
 
-// ExplainedPod is one pod: its grade as an endpoint and why it is no better.
-type ExplainedPod struct {
-	Pod  string   `json:"pod"`
-	IPs  []string `json:"ips,omitempty"`
-	Node string   `json:"node,omitempty"`
-	// Grade is "ready", "reserve" or "not ready"; "none": it is no endpoint.
-	Grade string `json:"grade"`
+// ExplainedEndpoint is one pod: its grade as an endpoint and why it is no better; or an address
+// that the ingress cluster has and that is no such pod's.
+type ExplainedEndpoint struct {
+	Pod       string   `json:"pod,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
+	Node      string   `json:"node,omitempty"`
+	// Grade of a pod is "ready", "reserve" or "not ready"; "none": it is no endpoint.
+	Grade string `json:"grade,omitempty"`
 	Why   string `json:"why,omitempty"`
 	// Rule is the rule of the configuration that decided about it.
 	Rule string `json:"rule,omitempty"`
 	// Current is how the ingress cluster has it: "ready", "not ready" or "no".
 	Current string `json:"current"`
-}
-
-// ExplainedReplica is what the ingress cluster has of the replica.
-type ExplainedReplica struct {
-	// Service is "ours", "foreign", "none", or "unknown" before the cluster was listed.
-	Service   string              `json:"service"`
-	Endpoints []ExplainedEndpoint `json:"endpoints,omitempty"`
-}
-
-// ExplainedEndpoint is an address in our slices.
-type ExplainedEndpoint struct {
-	Cluster     string `json:"cluster"`
-	Address     string `json:"address"`
-	Ready       bool   `json:"ready"`
-	Serving     bool   `json:"serving"`
-	Terminating bool   `json:"terminating"`
-}
-
-// Conditions names those that are true.
-func (e *ExplainedEndpoint) Conditions() string {
-	var names []string
-	for name, set := range map[string]bool{"ready": e.Ready, "serving": e.Serving, "terminating": e.Terminating} {
-		if set {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
 }
 
 // explainHandler serves explanations.
@@ -115,25 +86,25 @@ func (a *App) explainHandler(w http.ResponseWriter, r *http.Request) {
 
 // explain gathers what is known of a replica.
 func (a *App) explain(key syncer.Key) *Explanation {
-	out := &Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Current: ExplainedReplica{Service: "unknown"}}
+	out := &Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Service: "unknown"}
+	current := map[string]map[string]string{}
 	if a.reconciler.Cache.HasSynced() {
-		out.Current = explainReplica(a.reconciler.Cache.Current(key))
+		out.Service, current = currentOf(a.reconciler.Cache.Current(key))
 	}
 	loaded, states := a.running(), map[string]metrics.ClusterStatus{}
 	for _, c := range a.set.Status() {
 		states[c.Name] = c
 	}
 	for _, e := range a.set.Explain(key) {
-		m := ExplainedMember{
-			Cluster: e.Member, State: states[e.Member].State, Conditions: states[e.Member].Conditions,
-			Place: loaded.Config.Replicas.Place(key.Namespace, e.Member), Listed: e.Share.Listed, Reserve: e.Share.Reserve,
-		}
-		for _, q := range e.Questions {
-			m.Asked = append(m.Asked, q.Kind.String()+" "+q.Key.String())
-		}
-		if e.Found {
-			m.Service = explainService(&e, &out.Current, loaded.Rules.For(e.Member).Names())
-		}
+		m := explainMember(&e, current[e.Member], loaded.Rules.For(e.Member).Names())
+		m.State, m.Conditions = states[e.Member].State, states[e.Member].Conditions
+		m.Place = loaded.Config.Replicas.Place(key.Namespace, e.Member)
+		out.Members = append(out.Members, m)
+		delete(current, e.Member)
+	}
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		m := ExplainedMember{Cluster: name, State: "not configured"}
+		m.others(current[name])
 		out.Members = append(out.Members, m)
 	}
 	for _, c := range a.metrics.Status().Conflicts {
@@ -144,36 +115,37 @@ func (a *App) explain(key syncer.Key) *Explanation {
 	return out
 }
 
-// explainReplica is what the ingress cluster has, by slices.
-func explainReplica(now plan.Current) ExplainedReplica {
-	out := ExplainedReplica{Service: "none"}
-	if now.Service != nil {
-		out.Service = "foreign"
-		if now.Service.Owned {
-			out.Service = "ours"
-		}
+// currentOf says whose the Service is, and by cluster and address what our slices have.
+func currentOf(now plan.Current) (service string, current map[string]map[string]string) {
+	service, current = "none", map[string]map[string]string{}
+	if now.Service != nil && now.Service.Owned {
+		service = "ours"
+	} else if now.Service != nil {
+		service = "foreign"
 	}
 	for _, slice := range now.Slices {
-		if !slice.Owned {
-			continue
+		cluster := slice.Labels.Get(syncer.LabelSourceCluster)
+		if current[cluster] == nil {
+			current[cluster] = map[string]string{}
 		}
 		for i := range slice.Endpoints {
-			e := &slice.Endpoints[i]
-			out.Endpoints = append(out.Endpoints, ExplainedEndpoint{slice.Labels.Get(syncer.LabelSourceCluster), e.Addr.String(), e.Ready, e.Serving, e.Terminating})
+			if e := &slice.Endpoints[i]; slice.Owned {
+				current[cluster][e.Addr.String()] = "not ready"
+				if e.Ready {
+					current[cluster][e.Addr.String()] = "ready"
+				}
+			}
 		}
 	}
-	slices.SortFunc(out.Endpoints, func(a, b ExplainedEndpoint) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
-	})
-	return out
+	return service, current
 }
 
-// explainService is what becomes of a member's Service. rules are the names of those for the
-// member.
-func explainService(e *clusters.Explained, now *ExplainedReplica, rules []string) *ExplainedService {
-	s := &ExplainedService{Excluded: e.Excluded, HandWritten: e.Service.Selector == nil}
-	if e.Excluded != "" {
-		return s
+// explainMember is what becomes of a member's Service. rules are the names of those for the
+// member, current is what the ingress cluster has of it, by address.
+func explainMember(e *clusters.Explained, current map[string]string, rules []string) ExplainedMember {
+	m := ExplainedMember{Cluster: e.Member, Listed: e.Share.Listed, Reserve: e.Share.Reserve, Found: e.Found, Excluded: e.Excluded}
+	for _, q := range e.Questions {
+		m.Asked = append(m.Asked, q.Kind.String()+" "+q.Key.String())
 	}
 	most := syncer.Ready // of all endpoints
 	if e.Share.Reserve != "" {
@@ -182,16 +154,16 @@ func explainService(e *clusters.Explained, now *ExplainedReplica, rules []string
 	for i := range e.Share.Given.Endpoints {
 		switch min(e.Share.Given.Endpoints[i].Grade, most) {
 		case syncer.Ready:
-			s.Ready++
+			m.Ready++
 		case syncer.Reserve:
-			s.Reserve++
+			m.InReserve++
 		default:
-			s.NotReady++
+			m.NotReady++
 		}
 	}
 	for i := range e.Pods {
 		p := &e.Pods[i]
-		pod := ExplainedPod{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Current: "no"}
+		pod := ExplainedEndpoint{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Current: "no"}
 		if p.Endpoint {
 			pod.Grade = strings.ReplaceAll(min(p.Grade, most).String(), "_", " ")
 		}
@@ -199,16 +171,9 @@ func explainService(e *clusters.Explained, now *ExplainedReplica, rules []string
 			pod.Rule = rules[p.Rule]
 		}
 		for _, ip := range p.IPs {
-			pod.IPs = append(pod.IPs, ip.Addr.String())
-		}
-		for _, current := range now.Endpoints {
-			switch {
-			case current.Cluster != e.Member || !slices.Contains(pod.IPs, current.Address):
-			case current.Ready:
-				pod.Current = "ready"
-			default:
-				pod.Current = "not ready"
-			}
+			address := ip.Addr.String()
+			pod.Addresses, pod.Current = append(pod.Addresses, address), cmp.Or(current[address], pod.Current)
+			delete(current, address)
 		}
 		switch {
 		case pod.Why != "" || !p.Endpoint || pod.Current == "ready":
@@ -217,7 +182,15 @@ func explainService(e *clusters.Explained, now *ExplainedReplica, rules []string
 		default:
 			pod.Why = cmp.Or(e.Share.Reserve, "a later place in the failover order") + ": others serve"
 		}
-		s.Pods = append(s.Pods, pod)
+		m.Endpoints = append(m.Endpoints, pod)
 	}
-	return s
+	m.others(current)
+	return m
+}
+
+// others adds what the ingress cluster has beside the pods.
+func (m *ExplainedMember) others(current map[string]string) {
+	for _, address := range slices.Sorted(maps.Keys(current)) {
+		m.Endpoints = append(m.Endpoints, ExplainedEndpoint{Addresses: []string{address}, Current: current[address]})
+	}
 }
