@@ -63,7 +63,7 @@ func (m *Member) ask(q member.Question) {
 	m.mu.Lock()
 	m.questions.answered(kube.RetryAfter(err) > 0)
 	m.mu.Unlock()
-	signal(m.work)
+	m.signal()
 }
 
 // answer asks the cluster a question. After an error it cannot tell.

@@ -39,8 +39,7 @@ type Member struct {
 	stop  context.CancelFunc
 	ctx   context.Context // ends with stop
 	tasks sync.WaitGroup
-	// work has a signal while there is something to begin, rotated while there is a new credential.
-	work, rotated chan struct{}
+	work  chan struct{} // has a signal while there is something to begin
 
 	mu       sync.Mutex // of all below
 	state    *member.State
@@ -57,8 +56,7 @@ type Member struct {
 // newMember returns a member that is known by a UID; empty: not yet.
 func newMember(options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		pin: kube.NewPin(uid), work: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
-		settings: s, decoder: s.decoder(), questions: questions{limit: mostAsked}}
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), settings: s, decoder: s.decoder(), questions: questions{limit: mostAsked}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())
@@ -76,7 +74,11 @@ func newMember(options *Options, s Settings, uid string) *Member {
 // run follows the member until it ends, or ctx does.
 func (m *Member) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, m.stop)()
-	m.tasks.Go(m.rotate)
+	m.tasks.Go(func() {
+		m.access.Run(m.ctx, func(err error) {
+			m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
+		})
+	})
 	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
 	streams := map[member.Scope]*stream{}
 	timer := time.NewTimer(0)
@@ -91,7 +93,6 @@ func (m *Member) run(ctx context.Context) {
 		}
 	}
 	m.tasks.Wait()
-	m.access.Close()
 }
 
 // begin begins what steps have asked for, and returns for how long there is nothing more to do
@@ -141,7 +142,7 @@ func (m *Member) step(e member.Event) {
 	woken := m.lockedWake()
 	m.mu.Unlock()
 	if woken || effects.Follow || effects.WantStanding || len(effects.Ask)+len(effects.Relist) > 0 {
-		signal(m.work)
+		m.signal()
 	}
 	if len(effects.Dirty) > 0 {
 		m.options.Sink.Dirty(m.name, effects.Dirty, effects.Bulk)
@@ -158,10 +159,10 @@ func (m *Member) lockedWake() bool {
 	return !m.wake.Equal(former)
 }
 
-// signal is sent once until it is taken.
-func signal(c chan struct{}) {
+// signal has the loop look for something to begin.
+func (m *Member) signal() {
 	select {
-	case c <- struct{}{}:
+	case m.work <- struct{}{}:
 	default:
 	}
 }
@@ -174,7 +175,7 @@ func (m *Member) lookUp() {
 	m.mu.Lock()
 	m.looking = false
 	m.mu.Unlock()
-	signal(m.work)
+	m.signal()
 }
 
 // lead prepares for this process to begin to write, and reports whether the member goes on: if
@@ -183,7 +184,7 @@ func (m *Member) lead() (goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wantStanding = true // another may have written since it was looked up
-	signal(m.work)
+	m.signal()
 	return m.state.Followed()
 }
 
@@ -193,7 +194,7 @@ func (m *Member) give(replica syncer.Key) member.Share {
 	defer m.mu.Unlock()
 	share := m.state.Give(replica)
 	if m.lockedWake() {
-		signal(m.work)
+		m.signal()
 	}
 	if keep := share.Keep; keep != nil {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) {
@@ -228,15 +229,8 @@ func (m *Member) apply(s Settings) {
 		m.step(member.Configured{Config: s.config()})
 	}
 	if former.Access.Hash != s.Access.Hash && s.Access.REST != nil {
-		signal(m.rotated)
+		m.access.Renew()
 	}
-}
-
-// rotate takes new credentials into use.
-func (m *Member) rotate() {
-	m.access.Rotate(m.ctx, m.rotated, func(err error) {
-		m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
-	})
 }
 
 // open opens a session with the credential that counts now.

@@ -7,26 +7,31 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
-// Access holds the session in use, and lets it be exchanged for one with other credentials.
-// Safe for concurrent use.
+// How long a new credential waits that does not work.
+const firstRenewal, slowestRenewal = time.Second, 30 * time.Second
+
+// Access holds the session in use, and exchanges it for one with another credential. Safe for
+// concurrent use.
 type Access struct {
-	open func(context.Context) (*Session, error)
-	// turn is held by who opens the first session, and failed is when and how that last did.
-	turn   chan struct{}
-	failed time.Time
-	err    error
+	open    func(context.Context) (*Session, error)
+	opening singleflight.Group
+	renewed chan struct{} // has a signal while there is another credential
+	ended   context.Context
+	end     context.CancelFunc
 
 	mu      sync.Mutex
-	session *Session      // nil: none
-	swap    chan struct{} // closed by Swap, and replaced
-	closed  bool
+	session *Session // nil: none
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
-	return &Access{open: open, turn: make(chan struct{}, 1), swap: make(chan struct{})}
+	a := &Access{open: open, renewed: make(chan struct{}, 1)}
+	a.ended, a.end = context.WithCancel(context.Background())
+	return a
 }
 
 // Current returns the session in use; nil while there is none.
@@ -36,82 +41,77 @@ func (a *Access) Current() *Session {
 	return a.session
 }
 
-// held returns the session in use, or why there never will be one.
-func (a *Access) held() (*Session, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return nil, errNoSession
-	}
-	return a.session, nil
-}
-
 // Get returns the session in use, and opens it if there is none. Who asks while it is being
 // opened shares the outcome.
 func (a *Access) Get(ctx context.Context) (*Session, error) {
-	if s, err := a.held(); s != nil || err != nil {
-		return s, err
+	if s := a.Current(); s != nil {
+		return s, nil
 	}
 	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	case opened := <-a.opening.DoChan("", func() (any, error) { return a.connect(false) }):
+		s, _ := opened.Val.(*Session)
+		return s, opened.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if s, err := a.held(); s != nil || err != nil {
-		return s, err
-	}
-	if time.Since(a.failed) < retryBase/2 {
-		return nil, a.err
-	}
-	s, err := a.open(ctx)
+}
+
+// connect takes a session into use that is opened now; one that is in use only if it is to be
+// replaced. What runs goes on over the former one until it ends: watches do so soon.
+func (a *Access) connect(replace bool) (*Session, error) {
+	s, err := a.open(a.ended)
 	if err != nil {
-		if ctx.Err() == nil { // else it is nothing to the others
-			a.failed, a.err = time.Now(), err
-		}
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.closed:
+	case a.ended.Err() != nil:
 		s.Close()
 		return nil, errNoSession
-	case a.session != nil: // it was exchanged meanwhile
+	case a.session != nil && !replace: // it was replaced meanwhile, by one with a newer credential
 		s.Close()
 	default:
+		a.session.leave()
 		a.session = s
 	}
 	return a.session, nil
 }
 
-// Swap goes over to another session of the same cluster: running watches resume through it
-// at their revision, other requests of the old one are finished.
-func (a *Access) Swap(s *Session) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		s.Close()
-		return
+// Renew says that there is another credential.
+func (a *Access) Renew() {
+	select {
+	case a.renewed <- struct{}{}:
+	default:
 	}
-	a.session.leave()
-	a.session = s
-	close(a.swap)
-	a.swap = make(chan struct{})
+}
+
+// Run takes other credentials into use until ctx ends, and then closes the access: what runs goes
+// on as it was until a session could be opened. failed is told each time that one does not work.
+func (a *Access) Run(ctx context.Context, failed func(error)) {
+	defer a.Close()
+	wait, again := firstRenewal, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.renewed:
+			wait = firstRenewal
+		case <-again:
+		}
+		again = nil
+		if _, err := a.connect(true); err != nil && ctx.Err() == nil {
+			failed(err)
+			again, wait = time.After(wait), min(2*wait, slowestRenewal)
+		}
+	}
 }
 
 // Close ends the session in use. It may be called more than once.
 func (a *Access) Close() {
+	a.end()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.closed = true
 	a.session.Close()
 	a.session = nil
-}
-
-// swapped is closed by the next Swap.
-func (a *Access) swapped() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.swap
 }

@@ -17,8 +17,6 @@ import (
 var (
 	// ErrOtherCluster is another cluster at the address. Nothing it shows is used.
 	ErrOtherCluster = errors.New("another cluster answers")
-	// ErrTooLarge is an answer of more bytes than are read.
-	ErrTooLarge = errors.New("the answer is larger than allowed")
 	// ErrUndecodable is an object that makes no sense.
 	ErrUndecodable = errors.New("what the cluster sent cannot be decoded")
 

@@ -140,14 +140,6 @@ func (c *Course[T]) Next(now time.Time) Action {
 // Relist has a complete list read, beside the stream if one is open.
 func (c *Course[T]) Relist(now time.Time) { c.listAt = now }
 
-// Swapped says that the session was exchanged, and that the stream was ended for it.
-func (c *Course[T]) Swapped(now time.Time) {
-	c.watching, c.delay, c.watchAt = false, 0, now
-	if !c.listAt.IsZero() {
-		c.listAt = now
-	}
-}
-
 // Listed tells of a complete list. Where the stream has gone on since, the list is brought
 // level with it; where it has not come that far, what it brings later of the same has been
 // told then.

@@ -7,7 +7,7 @@
 // Session (session.go) is a way to one cluster: its own transport (transport.go) and its own
 // connections (pool.go), each of which shows the identity of the cluster at its other end
 // before it is used (identity.go). Access (access.go) holds the session in use and exchanges
-// it for one with other credentials under what runs.
+// it for one with other credentials, to which each request that follows goes.
 //
 // Follower (follower.go) follows one kind of objects: it lists (list.go), watches (watch.go)
 // and resumes. It stands where client-go's Reflector would, for five reasons. An object is
@@ -27,7 +27,7 @@
 //		case kube.Watch: // later Opened, Event for each event after next.Revision, Ended
 //		case kube.Leave, kube.Cut: // of that stream nothing more is told
 //		case kube.Probe: // later Probed, if there is an answer
-//		case kube.Wait: // until next.Until, or until one of these, Relist or Swapped was told
+//		case kube.Wait: // until next.Until, or until one of these or Relist was told
 //		}
 //	}
 //

@@ -91,57 +91,14 @@ type Follower[T any] struct {
 	fault  func(error)
 	dice   func(time.Duration) time.Duration
 	relist chan struct{}
-}
 
-// NewFollower returns a follower. fault is told of each object that the cluster sent and
-// that could not be decoded or converted, from any goroutine; nil is told nothing.
-func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
-	if fault == nil {
-		fault = func(error) {}
-	}
-	return &Follower[T]{kind: kind, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration], relist: make(chan struct{}, 1)}
-}
-
-// Relist asks for a complete list beside the running stream. It may be called at any time
-// from any goroutine.
-func (f *Follower[T]) Relist() {
-	select {
-	case f.relist <- struct{}{}:
-	default:
-	}
-}
-
-// Run follows until ctx ends, and returns when everything that it started has ended.
-func (f *Follower[T]) Run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	r := &run[T]{
-		Follower: f, ctx: ctx, course: NewCourse(time.Now(), f.sink, f.dice), swapped: f.access.swapped(),
-		dropList: func() {}, probes: make(chan uint64, 1), timer: time.NewTimer(0),
-	}
-	for ctx.Err() == nil {
-		if next := r.course.Next(time.Now()); next.Do == Wait {
-			r.hear(next.Until)
-		} else {
-			r.do(next)
-		}
-	}
-	cancel()
-	r.leave()
-	r.reading.Wait()
-}
-
-// run is a Follower that runs.
-type run[T any] struct {
-	*Follower[T]
-	ctx     context.Context
-	course  *Course[T]
-	swapped <-chan struct{}
-	timer   *time.Timer
-
+	// All below belongs to the goroutine in Run.
+	ctx    context.Context
+	course *Course[T]
 	stream *stream // nil: none is open
-	lists  chan list[T]
 	// convert reads what the stream shows, and listing the list that is under way; nil: none is.
 	convert, listing Convert[T]
+	lists            chan list[T]
 	dropList         context.CancelFunc
 	probes           chan uint64
 	reading          sync.WaitGroup
@@ -154,64 +111,93 @@ type list[T any] struct {
 	err      error
 }
 
+// NewFollower returns a follower. fault is told of each object that the cluster sent and
+// that could not be decoded or converted, from any goroutine.
+func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
+	return &Follower[T]{kind: kind, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration],
+		relist: make(chan struct{}, 1), dropList: func() {}, probes: make(chan uint64, 1)}
+}
+
+// Relist asks for a complete list beside the running stream. It may be called at any time
+// from any goroutine.
+func (f *Follower[T]) Relist() {
+	select {
+	case f.relist <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows until ctx ends, and returns when everything that it started has ended. It is called
+// once.
+func (f *Follower[T]) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	f.ctx, f.course = ctx, NewCourse(time.Now(), f.sink, f.dice)
+	for timer := time.NewTimer(0); ctx.Err() == nil; {
+		if next := f.course.Next(time.Now()); next.Do == Wait {
+			timer.Reset(time.Until(next.Until))
+			f.hear(timer.C)
+		} else {
+			f.do(next)
+		}
+	}
+	cancel()
+	f.leave()
+	f.reading.Wait()
+}
+
 // do begins what is to be done.
-func (r *run[T]) do(next Action) {
+func (f *Follower[T]) do(next Action) {
 	switch next.Do {
 	case List:
-		r.dropList()
-		ctx, drop := context.WithCancel(r.ctx)
+		f.dropList()
+		ctx, drop := context.WithCancel(f.ctx)
 		answer := make(chan list[T], 1)
-		r.lists, r.dropList, r.listing = answer, drop, r.kind.Convert()
-		convert := r.listing
-		r.reading.Go(func() { answer <- r.list(ctx, convert) })
+		f.lists, f.dropList, f.listing = answer, drop, f.kind.Convert()
+		convert := f.listing
+		f.reading.Go(func() { answer <- f.list(ctx, convert) })
 	case Watch:
-		r.stream = r.access.watch(r.ctx, r.query(), next.Revision)
+		f.stream = f.access.watch(f.ctx, f.query(), next.Revision)
 	case Cut:
-		r.stream.cut()
-		r.leave()
+		f.stream.cut()
+		f.leave()
 	case Leave:
-		r.leave()
+		f.leave()
 	case Probe:
-		r.reading.Go(r.probe)
+		f.reading.Go(f.probe)
 	}
 }
 
 // leave ends the stream if there is one.
-func (r *run[T]) leave() {
-	r.stream.stop()
-	r.stream = nil
+func (f *Follower[T]) leave() {
+	f.stream.stop()
+	f.stream = nil
 }
 
 // hear waits until something has happened, and tells it.
-func (r *run[T]) hear(until time.Time) {
-	r.timer.Reset(time.Until(until))
+func (f *Follower[T]) hear(until <-chan time.Time) {
 	select {
-	case <-r.ctx.Done():
-	case <-r.timer.C:
-	case <-r.relist:
-		r.course.Relist(time.Now())
-	case <-r.swapped:
-		r.swapped = r.access.swapped()
-		r.leave()
-		r.course.Swapped(time.Now())
-	case revision := <-r.probes:
-		r.course.Probed(time.Now(), revision)
-	case l := <-r.lists:
+	case <-f.ctx.Done():
+	case <-until:
+	case <-f.relist:
+		f.course.Relist(time.Now())
+	case revision := <-f.probes:
+		f.course.Probed(time.Now(), revision)
+	case l := <-f.lists:
 		if l.err != nil {
-			r.course.ListFailed(time.Now(), l.err)
+			f.course.ListFailed(time.Now(), l.err)
 		} else {
-			r.convert = r.listing
-			r.course.Listed(time.Now(), l.all, l.revision)
+			f.convert = f.listing
+			f.course.Listed(time.Now(), l.all, l.revision)
 		}
-		r.listing = nil
-	case e := <-r.stream.brings():
+		f.listing = nil
+	case e := <-f.stream.brings():
 		switch e.kind {
 		case streamOpened:
-			r.course.Opened(e.arrived)
+			f.course.Opened(e.arrived)
 		case streamEnded:
-			r.course.Ended(e.arrived, e.err)
+			f.course.Ended(e.arrived, e.err)
 		default:
-			r.course.Event(r.versioned(e), e.arrived)
+			f.course.Event(f.versioned(e), e.arrived)
 		}
 	}
 }
@@ -244,34 +230,34 @@ func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) 
 const probeTimeout = 5 * time.Second
 
 // probe asks for the revision of a list.
-func (r *run[T]) probe() {
-	s := r.access.Current()
+func (f *Follower[T]) probe() {
+	s := f.access.Current()
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(f.ctx, probeTimeout)
 	defer cancel()
 	// Without selectors, for which old servers would search their whole store.
-	q := query{resource: r.kind.Resource, namespace: r.kind.Namespace}
+	q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}
 	if _, revision, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}); err == nil {
-		r.probes <- revision
+		f.probes <- revision
 	}
 }
 
 // versioned is what an event says. What cannot be used is reported, and leaves only what can
 // be told of it.
-func (r *run[T]) versioned(e event) (v Versioned[T]) {
+func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 	switch ok := false; {
 	case e.err != nil:
-		r.fault(fmt.Errorf("an event of %s: %w", r.kind.Resource.Resource, e.err))
+		f.fault(fmt.Errorf("an event of %s: %w", f.kind.Resource.Resource, e.err))
 	case e.kind == watch.Added || e.kind == watch.Modified:
-		if v, ok = r.read(e.object, r.convert); !ok {
+		if v, ok = f.read(e.object, f.convert); !ok {
 			v.Key = syncer.Key{}
-		} else if r.listing != nil {
-			v.Relisted, _ = r.listing(e.object)
+		} else if f.listing != nil {
+			v.Relisted, _ = f.listing(e.object)
 		}
 	default:
-		if v, ok = r.head(e.object); !ok || e.kind != watch.Deleted {
+		if v, ok = f.head(e.object); !ok || e.kind != watch.Deleted {
 			v.Key = syncer.Key{}
 		}
 	}

@@ -80,9 +80,7 @@ func (h *history) step() {
 			h.pass(2 * time.Minute) // a store that went back is found before it has caught up
 		}
 	case 9:
-		if next, err := h.open(h.ctx); err == nil {
-			h.access.Swap(next)
-		}
+		h.renew()
 	case 10:
 		h.do(func() { h.slow = time.Duration(h.d.IntN(3)) * time.Second })
 	case 11:

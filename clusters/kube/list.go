@@ -5,7 +5,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -52,7 +51,7 @@ func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object))
 		wait := RetryAfter(err)
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrTooLarge) && opts.Limit > 1:
+		case tooLarge(err) && opts.Limit > 1:
 			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
 			continue
 		case wait > 0 && busy < busyPages && pause(ctx, wait):

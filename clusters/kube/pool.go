@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -34,10 +36,7 @@ type pool struct {
 	ended context.Context
 	end   context.CancelFunc
 
-	// turn is held by who makes a connection; failed is when that last failed, and err is why.
-	turn   chan struct{}
-	failed time.Time
-	err    error
+	making singleflight.Group // of connections, one at a time
 
 	mu      sync.Mutex
 	conns   []*conn       // replaced, never edited
@@ -54,7 +53,7 @@ type conn struct {
 }
 
 func newPool(transport *http.Transport, prove func(context.Context) error, heard *heard) *pool {
-	p := &pool{transport: transport, prove: prove, heard: heard, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	p := &pool{transport: transport, prove: prove, heard: heard, changed: make(chan struct{})}
 	p.ended, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -109,7 +108,7 @@ func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 // acquire returns a connection in which room for one request has been reserved. One is made
 // at a time, and who waits while that fails shares the failure.
 func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
-	for begun := time.Now(); ; {
+	for {
 		p.mu.Lock()
 		changed := p.changed
 		p.mu.Unlock()
@@ -117,19 +116,10 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 			return c, nil
 		}
 		select {
-		case p.turn <- struct{}{}:
-			defer func() { <-p.turn }()
-			if c := p.reserve(); c != nil {
-				return c, nil
+		case made := <-p.making.DoChan("", func() (any, error) { return nil, p.connect(to) }):
+			if made.Err != nil {
+				return nil, made.Err
 			}
-			if p.failed.After(begun) {
-				return nil, p.err
-			}
-			c, err := p.connect(ctx, to)
-			if err != nil && ctx.Err() == nil {
-				p.failed, p.err = time.Now(), err
-			}
-			return c, err
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -154,34 +144,34 @@ func (p *pool) reserve() *conn {
 	return nil
 }
 
-// connect makes a connection to the cluster that is meant, with room reserved in it.
-func (p *pool) connect(ctx context.Context, to *url.URL) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+// connect makes a connection to the cluster that is meant, for whoever reserves room in it first.
+func (p *pool) connect(to *url.URL) error {
+	ctx, cancel := context.WithTimeout(p.ended, connectTimeout)
 	defer cancel()
-	defer context.AfterFunc(p.ended, cancel)()
 	port := to.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
 	}
 	made, err := p.transport.NewClientConn(ctx, to.Scheme, net.JoinHostPort(to.Hostname(), port))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := &conn{ClientConn: made}
 	if err = p.prove(context.WithValue(ctx, through{}, c)); err == nil {
-		err = c.Reserve()
+		err = c.Reserve() // it fails where the server takes no second request
 	}
 	if err != nil {
 		_ = c.Close()
-		return nil, err
+		return err
 	}
+	c.Release()
 	c.made = time.Now()
 	p.mu.Lock()
 	p.conns = append(slices.Clone(p.conns), c)
 	p.mu.Unlock()
 	c.SetStateHook(func(*http.ClientConn) { p.settle() })
 	p.settle()
-	return c, nil
+	return nil
 }
 
 // settle is called when a request or a connection has ended, and when there is a new one: it

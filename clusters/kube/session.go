@@ -90,9 +90,8 @@ func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http
 	return err
 }
 
-// Clientset is the typed client. Requests other than watches are given up after a minute
-// unless their context says otherwise, and answers of more than 8 MiB fail. There is no
-// limit of requests a second.
+// Clientset is the typed client. Its requests end with their context alone, and answers of more
+// than 8 MiB fail. There is no limit of requests a second.
 func (s *Session) Clientset() kubernetes.Interface { return s.clientset }
 
 // Host is the address of the server as configured; it holds no secret.
@@ -123,7 +122,7 @@ func (s *Session) Close() {
 	}
 }
 
-// leave closes each connection when nothing is under way over it.
+// leave closes each connection when nothing is under way over it: requests, or a watch.
 func (s *Session) leave() {
 	if s != nil {
 		s.pool.renew(0)

@@ -234,7 +234,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				return verb == "get"
 			}
 		}, func(m *model, s *Session) {
-			if answer, err := s.Ask(m.ctx, Pods, podA); !errors.Is(err, ErrTooLarge) || answer != nil {
+			if answer, err := s.Ask(m.ctx, Pods, podA); !tooLarge(err) || answer != nil {
 				t.Errorf("%s: %v, %v", name, answer, err)
 			}
 		})
@@ -255,7 +255,7 @@ func TestRequestsEnd(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		begun = time.Now()
-		if _, err := s.Clientset().CoreV1().Pods("ns").List(m.ctx, metav1.ListOptions{}); !TimedOut(err) || time.Since(begun) != requestTimeout {
+		if _, _, err := s.List(m.ctx, Pods, "", ""); !TimedOut(err) || time.Since(begun) != pageTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -316,28 +316,31 @@ func TestIdleConnectionThatIsClosed(t *testing.T) {
 	})
 }
 
-func TestSwap(t *testing.T) {
+// renew has the access go over to another credential.
+func (s *scene) renew() (former *Session) {
+	former = s.access.Current()
+	s.access.Renew()
+	synctest.Wait()
+	return former
+}
+
+func TestRenew(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			play(t, http2, some, func(s *scene) {
 				s.pass(time.Second)
 				s.told()
 				for i := range 3 {
-					old := s.access.Current()
-					next, err := s.open(s.ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
-					s.access.Swap(next)
+					former := s.renew()
 					s.set("a", string(rune('5'+i)))
 					s.wantTold("seen a=" + string(rune('5'+i)))
-					if open := s.net.Open(); open != 1+i*0 && open > 2 {
+					if got, err := s.access.Get(s.ctx); got == former || err != nil {
+						t.Errorf("the session is %p as before: %v", got, err)
+					}
+					s.pass(watchTime) // the watch goes on to its end, and the next is of the new session
+					if open := s.net.Open(); open > 2 {
 						t.Errorf("%d connections are open", open)
 					}
-					if got, err := s.access.Get(s.ctx); got != next || got == old || err != nil {
-						t.Errorf("the session is %p, want %p: %v", got, next, err)
-					}
-					s.pass(time.Second)
 				}
 				s.wantCount("list", 1)
 				s.wantPhases("following")
@@ -345,32 +348,25 @@ func TestSwap(t *testing.T) {
 			})
 		})
 	}
-	t.Run("ends a wait after a refusal", func(t *testing.T) {
+	t.Run("after a refusal", func(t *testing.T) {
 		play(t, false, some, func(s *scene) {
 			s.do(func() {
 				s.answer = func(*http.Request, string) *metav1.Status { return statusOf(apierrors.NewUnauthorized("")) }
 			})
 			s.pass(90 * time.Second)
 			s.do(func() { s.answer = nil })
-			next, err := s.open(s.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
 			s.told()
 			s.set("a", "2")
-			s.access.Swap(next)
+			s.renew()
+			s.pass(retryLimit)
 			s.wantTold("seen a=2")
 		})
 	})
-	t.Run("lets requests of the old session end", func(t *testing.T) {
+	t.Run("lets requests of the former session end", func(t *testing.T) {
 		with(t, false, Options{}, func(m *model) {
 			some(m)
 			m.slow = 10 * time.Second
 		}, func(m *model, s *Session) {
-			access := NewAccess(func(context.Context) (*Session, error) { return s, nil })
-			if _, err := access.Get(m.ctx); err != nil {
-				t.Fatal(err)
-			}
 			var list sync.WaitGroup
 			list.Go(func() {
 				if pods, _, err := s.List(m.ctx, Pods, "", ""); err != nil || len(pods) != 2 {
@@ -378,13 +374,12 @@ func TestSwap(t *testing.T) {
 				}
 			})
 			synctest.Wait()
-			access.Swap(nil)
+			s.leave()
 			list.Wait()
 			synctest.Wait()
 			if open := m.net.Open(); open != 0 {
 				t.Errorf("%d connections are open", open)
 			}
-			access.Close()
 		})
 	})
 }

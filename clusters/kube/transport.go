@@ -4,10 +4,8 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -28,9 +26,6 @@ const (
 	idleTimeout  = 90 * time.Second
 	keepAlive    = 30 * time.Second
 	writeTimeout = 10 * time.Second
-	// requestTimeout bounds requests other than watches that have no deadline of
-	// their own. An API server gives up after 60 s.
-	requestTimeout = 60 * time.Second
 	// answerBytes bounds what is read of an answer other than a watch. 500 ordinary pods have
 	// 5 MB and the largest object that an API server stores by default has 1.5 MB; it is what
 	// a member can make us hold at a time, in memory twice: as it came and decoded.
@@ -68,7 +63,7 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 }
 
 // newClient sends requests, from the inside out, through the pool, the credential, what
-// observes, and bounds of time and size. A redirection is not followed: the credential is for
+// observes, and a bound of size. A redirection is not followed: the credential is for
 // nobody else.
 func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
 	rt, err := transport.HTTPWrappersForConfig(tc, p)
@@ -86,49 +81,22 @@ func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(htt
 	}}, nil
 }
 
-// bounded gives requests without a deadline one, and answers a greatest size; watches
-// excepted.
+// bounded gives answers a greatest size; watches excepted.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	if watch := req.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-		return t.next.RoundTrip(req)
+	resp, err := t.next.RoundTrip(req)
+	if err == nil && (req.URL.Query().Get("watch") == "" || resp.StatusCode != http.StatusOK) {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, answerBytes)
 	}
-	ctx, cancel := req.Context(), context.CancelFunc(func() {})
-	if _, has := ctx.Deadline(); !has {
-		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
-	}
-	resp, err := t.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, cancel: cancel, left: answerBytes}
-	return resp, nil
+	return resp, err
 }
 
-// boundedBody fails when more is read than is allowed, and ends the request's context when
-// it is closed.
-type boundedBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-	left   int
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("%w (%d MiB)", ErrTooLarge, answerBytes>>20)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *boundedBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
+// tooLarge reports an answer of more bytes than are read.
+func tooLarge(err error) bool {
+	_, is := errors.AsType[*http.MaxBytesError](err)
+	return is
 }
 
 // detached lets a request end with its context although a credential plugin hangs:

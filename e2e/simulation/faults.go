@@ -436,16 +436,10 @@ func (m *seen) forget() {
 	}
 }
 
-// swapped has all streams of a member go on with another credential.
+// swapped has all further requests to a member go with another credential.
 func (m *seen) swapped() {
-	if m == nil {
-		return
-	}
-	m.way.proven = nil
-	for _, scope := range m.state.Scopes() {
-		if f := m.streams[scope]; f != nil {
-			f.swapped()
-		}
+	if m != nil {
+		m.way.proven = nil
 	}
 }
 

@@ -281,13 +281,6 @@ func (f *follower[T]) end() {
 	f.over = true
 }
 
-// swapped has the stream resume with another credential.
-func (f *follower[T]) swapped() {
-	f.leave()
-	f.course.Swapped(f.way.process.clock())
-	f.turn()
-}
-
 // lie leaves out of a list what is not to be seen in it.
 func (c *Cluster) lie(q Query, items []Object) []Object {
 	if c.lies == 0 || q.Kind > EndpointSlices || len(items) == 0 {

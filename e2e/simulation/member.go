@@ -44,7 +44,6 @@ type seen struct {
 type running interface {
 	end()
 	relist()
-	swapped()
 	reached() uint64
 	forget()
 }

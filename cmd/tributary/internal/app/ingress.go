@@ -36,8 +36,6 @@ const (
 type ingress struct {
 	follow, write, elect *kube.Access
 	logger               *slog.Logger
-	// rotated are signalled when all are to go over to another credential.
-	rotated [3]chan struct{}
 
 	mu sync.Mutex
 	// wanted is how the cluster is to be reached, and problem why it is not reached so.
@@ -49,9 +47,6 @@ type ingress struct {
 // permit's connections.
 func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
 	i := &ingress{logger: logger, wanted: loaded.Ingress}
-	for n := range i.rotated {
-		i.rotated[n] = make(chan struct{}, 1)
-	}
 	options := kube.Options{Cluster: "ingress", Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport(metrics.RoleIngress, "")}
 	i.follow = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
 	i.elect = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
@@ -98,25 +93,21 @@ func (i *ingress) use(access config.Access) {
 		return
 	}
 	i.wanted = access
-	for _, signal := range i.rotated {
-		select {
-		case signal <- struct{}{}:
-		default:
-		}
+	for _, way := range i.ways() {
+		way.Renew()
 	}
 }
 
 // run takes new credentials into use until ctx ends, and then closes all connections.
 func (i *ingress) run(ctx context.Context) {
 	var group sync.WaitGroup
-	for n, way := range []*kube.Access{i.follow, i.write, i.elect} {
-		group.Go(func() {
-			defer way.Close()
-			way.Rotate(ctx, i.rotated[n], func(error) {}) // which open tells
-		})
+	for _, way := range i.ways() {
+		group.Go(func() { way.Run(ctx, func(error) {}) }) // which open tells
 	}
 	group.Wait()
 }
+
+func (i *ingress) ways() []*kube.Access { return []*kube.Access{i.follow, i.write, i.elect} }
 
 // trouble is why the cluster is not reached as it is configured; nil: it is.
 func (i *ingress) trouble() error {
