@@ -30,8 +30,10 @@ image: ## bin/image: an OCI layout for amd64 and arm64, with bills of materials;
 demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECONDS=N ends it)
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
+# Tests on real clusters wait most of the time: one of two jobs is theirs, the others take turns beside them.
 .PHONY: test
-test: lint unit alerts simulate scenarios ## everything that must pass: lint, unit tests, alerts, a simulated fleet, scenarios and faults on real clusters
+test: ## everything that must pass: lint, unit tests, alerts, a simulated fleet, scenarios and faults on real clusters
+	+$(MAKE) --no-print-directory -j 2 --output-sync=line scenarios lint unit alerts simulate
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed. Only the soak shuffles: go test keeps no result of a
