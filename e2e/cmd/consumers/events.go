@@ -54,7 +54,7 @@ func (w *world) events() []event {
 	var all []event
 	for _, grace := range w.graceList() {
 		all = append(all, event{
-			name: fmt.Sprintf("roll-out, grace %s", grace), clean: grace > w.throttle+time.Second,
+			name: fmt.Sprintf("roll-out, grace %s", grace), clean: grace > 2*w.throttle+time.Second,
 			do: func(ctx context.Context, w *world, arm string) error { return rollOut(ctx, w, arm, grace) },
 		})
 	}
