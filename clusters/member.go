@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -61,11 +60,8 @@ func newMember(options *Options, s Settings, uid string) *Member {
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())
 	if s.Cluster.ObserveNative {
-		m.native = native.NewObserver(s.Cluster.Namespaces.Plain(), m.byUpstream, func(lag time.Duration) {
-			if options.NativeLag != nil {
-				options.NativeLag(m.name, lag)
-			}
-		})
+		m.native = native.NewObserver(s.Cluster.Namespaces.Plain(), m.byUpstream,
+			func(lag time.Duration) { options.NativeLag(m.name, lag) })
 	}
 	m.lockedNote()
 	return m
@@ -241,19 +237,13 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	if access.REST == nil {
 		return nil, fmt.Errorf("%w: %w", errNoAccess, access.Err)
 	}
-	var wrap func(http.RoundTripper) http.RoundTripper
-	if m.options.Wrap != nil {
-		wrap = m.options.Wrap(m.name)
-	}
 	session, err := kube.Open(ctx, access.REST, kube.Options{
-		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: wrap})
+		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
 	if err != nil {
 		m.failed(err)
 		return nil, err
 	}
-	if uid := session.Identity(); uid != "" && m.options.Learned != nil {
-		m.options.Learned(m.name, uid)
-	}
+	m.options.Learned(m.name, session.Identity())
 	return session, nil
 }
 

@@ -25,23 +25,23 @@ type Sink interface {
 	Dirty(member string, changes []member.Change, bulk bool)
 }
 
-// Options are what all members have in common. Sink and Standing must be set.
+// Options are what all members have in common. All must be set.
 type Options struct {
 	Sink Sink
 	// Standing returns what stands of a member in the ingress cluster, once that has been
 	// listed; it ends with its context.
 	Standing func(ctx context.Context, member string) []member.Standing
-	// Identity is the UID by which a member is on record; empty: it is not. Nil: none is.
+	// Identity is the UID by which a member is on record; empty: it is not.
 	Identity func(member string) string
-	// Learned is told by what a member is known, each time it is connected; nil is not.
+	// Learned is told by what a member is known, each time it is connected.
 	Learned func(member, uid string)
-	// Wrap observes a member's requests; nil does not.
+	// Wrap observes a member's requests.
 	Wrap func(member string) func(http.RoundTripper) http.RoundTripper
-	// NativeLag is told how far a member's own controllers were behind; nil is not.
+	// NativeLag is told how far a member's own controllers were behind.
 	NativeLag func(member string, lag time.Duration)
 	// Version of the product, for the User-Agent.
 	Version string
-	Logger  *slog.Logger // nil says nothing
+	Logger  *slog.Logger
 }
 
 // Set is the members that the configuration names. Run is called once; all else may be
@@ -57,9 +57,6 @@ type Set struct {
 
 // NewSet returns a set without members.
 func NewSet(options Options) *Set {
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
 	s := &Set{options: options}
 	s.members.Store(new([]*Member))
 	return s
@@ -81,11 +78,11 @@ func (s *Set) Apply(all []Settings) {
 		m := former[settings.Cluster.Name]
 		switch {
 		case m == nil:
-			m = newMember(&s.options, settings, s.onRecord(settings.Cluster.Name))
+			m = newMember(&s.options, settings, s.options.Identity(settings.Cluster.Name))
 		case m.settings.reading() == settings.reading():
 			same = append(same, func() { m.apply(settings) })
 		default:
-			m = newMember(&s.options, settings, cmp.Or(m.pin.Known(), s.onRecord(m.name)))
+			m = newMember(&s.options, settings, cmp.Or(m.pin.Known(), s.options.Identity(m.name)))
 		}
 		members = append(members, m)
 	}
@@ -110,14 +107,6 @@ func (s *Set) replace(members []*Member) {
 			s.start(m)
 		}
 	}
-}
-
-// onRecord is the UID by which a member is on record; empty: it is not.
-func (s *Set) onRecord(name string) string {
-	if s.options.Identity == nil {
-		return ""
-	}
-	return s.options.Identity(name)
 }
 
 // start runs a member if the set runs. The caller holds mu.
@@ -202,7 +191,7 @@ func (s *Set) Recorded(name string) {
 	defer s.mu.Unlock()
 	all := slices.Clone(s.all())
 	for i, m := range all {
-		if uid := s.onRecord(m.name); m.name == name && uid != m.pin.Known() {
+		if uid := s.options.Identity(m.name); m.name == name && uid != m.pin.Known() {
 			all[i] = newMember(&s.options, m.settings, uid)
 		}
 	}

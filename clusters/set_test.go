@@ -8,6 +8,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,6 +53,8 @@ func play(t *testing.T, test func(s *scene)) {
 		s.set = NewSet(Options{Sink: s, Standing: s.standing,
 			Identity:  func(string) string { return s.record },
 			Learned:   func(name, uid string) { s.mu.Lock(); s.learned[name] = uid; s.mu.Unlock() },
+			Wrap:      func(string) func(http.RoundTripper) http.RoundTripper { return nil },
+			Logger:    slog.New(slog.DiscardHandler),
 			NativeLag: func(_ string, lag time.Duration) { s.mu.Lock(); s.lags = append(s.lags, lag); s.mu.Unlock() },
 		})
 		ctx, cancel := context.WithCancel(t.Context())

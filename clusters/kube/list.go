@@ -22,8 +22,8 @@ type query struct {
 	namespace, labels, fields string
 }
 
-// request is one of a query. Nothing is retried below its user, who alone decides how long
-// to wait.
+// request is one of a query. Nothing is retried below its user but the pages of a list, when the
+// server says how long to wait.
 func (s *Session) request(q query, opts metav1.ListOptions) *rest.Request {
 	opts.LabelSelector, opts.FieldSelector = q.labels, q.fields
 	return s.client(q.resource).Get().
@@ -38,24 +38,21 @@ const (
 	pageSize = 500
 	// pageTimeout bounds one page of a list; API servers give up after 60 s.
 	pageTimeout = 60 * time.Second
+	// busyPages is how often one is asked for again that a server is too busy for.
+	busyPages = 5
 )
 
 // pages lists at the latest revision, page by page: a server that has just started and is
 // asked for any revision shows what is long gone. each is called with every object, of which
 // only a page is held at a time. All show one moment, the revision of the list.
 func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object)) (revision uint64, err error) {
-	const shrink, busyPages = 4, 5
-	busy := 0
+	const shrink = 4
 	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, at, err := s.page(ctx, q, opts)
-		wait := RetryAfter(err)
 		switch {
 		case err == nil:
 		case tooLarge(err) && opts.Limit > 1:
 			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
-			continue
-		case wait > 0 && busy < busyPages && pause(ctx, wait):
-			busy++
 			continue
 		default:
 			return 0, err
@@ -79,7 +76,7 @@ func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object))
 func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions) (runtime.Object, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	page, err := readObject(ctx, s.request(q, opts))
+	page, err := readObject(ctx, s.request(q, opts).MaxRetries(busyPages))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -99,13 +96,4 @@ func number(rv string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// pause waits for d and reports whether the context still lives.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-	return ctx.Err() == nil
 }

@@ -14,7 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -153,12 +153,9 @@ func (s *Session) askVersion(ctx context.Context) (string, error) {
 	if apierrors.IsForbidden(err) {
 		return "", nil
 	}
-	var said struct{ GitVersion string }
+	var said version.Info
 	if err == nil {
 		err = json.Unmarshal(body, &said)
-	}
-	if err == nil {
-		_, err = version.ParseGeneric(said.GitVersion)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)

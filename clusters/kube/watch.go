@@ -120,8 +120,8 @@ func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) 
 	if err != nil {
 		return err
 	}
-	request, cancel := context.WithCancel(ctx)
-	defer cancel()
+	request, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	body, err := st.open(request, cancel, s, q, revision)
 	if err != nil {
 		return err
@@ -133,13 +133,14 @@ func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) 
 	return st.read(ctx, s, body, q.resource)
 }
 
+// errNotAccepted is a watch that no server has answered.
+var errNotAccepted = errors.New("the server did not answer the watch in time")
+
 // open has the server accept the watch. cancel ends ctx.
-func (st *stream) open(ctx context.Context, cancel func(), s *Session, q query, revision uint64) (io.ReadCloser, error) {
-	var late atomic.Bool
+func (st *stream) open(ctx context.Context, cancel context.CancelCauseFunc, s *Session, q query, revision uint64) (io.ReadCloser, error) {
 	sent := time.Now().UnixNano()
 	timer := time.AfterFunc(acceptTimeout, func() {
-		late.Store(true)
-		cancel()
+		cancel(errNotAccepted)
 		if c := st.used.Load(); c != nil && c.heard.Load() < sent { // else the server is busy
 			_ = c.Close()
 		}
@@ -148,9 +149,8 @@ func (st *stream) open(ctx context.Context, cancel func(), s *Session, q query, 
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
 		TimeoutSeconds: new(int64(watchTime / time.Second)),
 	}).SetHeader("Accept", streamTypes).Stream(context.WithValue(ctx, using{}, &st.used))
-	timer.Stop()
-	if late.Load() {
-		err = errors.Join(errors.New("the server did not answer the watch in time"), err)
+	if !timer.Stop() {
+		err = cmp.Or(context.Cause(ctx), err)
 	}
 	return body, err
 }
