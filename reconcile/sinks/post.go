@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // Auth are the files by which requests prove who sends them, and the receiver who it is.
@@ -143,41 +144,26 @@ func (c *client) prepare() (token string, err error) {
 		if path == "" {
 			continue
 		}
-		if texts[i], err = os.ReadFile(path); err != nil {
+		if texts[i], err = os.ReadFile(path); err == nil && len(bytes.TrimSpace(texts[i])) == 0 {
+			err = fmt.Errorf("%s is empty", path)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
 	if used := string(bytes.Join(texts[1:], []byte{0})); c.http == nil || used != c.used {
-		config, err := c.tls(texts[1], texts[2], texts[3])
+		config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: texts[1], CertData: texts[2], KeyData: texts[3]}})
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%s: %w", strings.TrimSpace(c.auth.CAFile+" "+c.auth.CertFile+" "+c.auth.KeyFile), err)
 		}
 		c.close()
 		c.used, c.http = used, newHTTP(config)
 	}
 	token = string(bytes.TrimSpace(texts[0]))
-	if c.auth.BearerTokenFile != "" && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", fmt.Errorf("%s holds no token: one line of printable characters", c.auth.BearerTokenFile)
 	}
 	return token, nil
-}
-
-func (c *client) tls(ca, cert, key []byte) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.auth.CAFile != "" {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", c.auth.CAFile)
-		}
-	}
-	if c.auth.CertFile != "" {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("%s and %s are no certificate with its key", c.auth.CertFile, c.auth.KeyFile)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // newHTTP speaks HTTP/1.1 alone: there is one request at a time, and HTTP/2 would make connection

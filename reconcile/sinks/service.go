@@ -89,9 +89,9 @@ func (s *Service) equal(o *Service) bool {
 	return bytes.Equal(s.endpoints, o.endpoints)
 }
 
-// takes reports whether traffic loses something from one state of a Service to another; nil is
+// takesAway reports whether traffic loses something from one state of a Service to another; nil is
 // one that is not there.
-func takes(from, to *Service) bool {
+func takesAway(from, to *Service) bool {
 	if from == nil || to == nil {
 		return to == nil
 	}

@@ -34,12 +34,13 @@ const (
 // pauses are those after failures of a receiver.
 var pauses = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 30 * time.Second}
 
+// unknown is what was acknowledged where nothing was, or nobody can tell.
+var unknown = &Service{}
+
 // state is what a sink knows of one Service.
 type state struct {
-	// now is what it is, acked what was last acknowledged; nil: not there. known is false
-	// while nothing was, or nobody can tell.
+	// now is what it is, acked what was last acknowledged; nil: not there.
 	now, acked *Service
-	known      bool
 	// due is when it is to be told; zero: it is as it was acknowledged. takes is whether
 	// the difference takes something away.
 	due   time.Time
@@ -91,7 +92,7 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	defer s.mu.Unlock()
 	is := s.services[key]
 	if is == nil {
-		is = &state{known: true}
+		is = &state{}
 		s.services[key] = is
 	}
 	if is.now.equal(now) {
@@ -108,17 +109,16 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 // lockedSchedule decides when a Service is told. A window begins with the first change in it;
 // a removal does not wait for one that another change has begun.
 func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
-	takes, window := takes(is.acked, is.now), s.spec.Window
-	if takes {
-		window = s.spec.RemovalWindow
+	takes, window := is.takes, time.Duration(0)
+	if is.acked != unknown {
+		if takes, window = takesAway(is.acked, is.now), s.spec.Window; takes {
+			window = s.spec.RemovalWindow
+		}
 	}
 	switch {
-	case !is.known && (is.due.IsZero() || is.due.After(at)):
-		is.due = at
-	case !is.known:
-	case is.acked.equal(is.now):
+	case is.acked != unknown && is.acked.equal(is.now):
 		is.due = time.Time{}
-	case is.due.IsZero() || takes != is.takes:
+	case is.due.IsZero() || takes != is.takes || is.due.After(at.Add(window)):
 		is.due = at.Add(window)
 	}
 	is.takes = takes
@@ -132,8 +132,9 @@ func (s *sink) begin(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, is := range s.services {
-		is.known = is.now == nil // which the inventory tells
-		is.acked = nil
+		if is.acked = nil; is.now != nil { // else the inventory tells
+			is.acked = unknown
+		}
 		s.lockedSchedule(key, is, at)
 	}
 	s.inventory, s.status.State = at, "live"
@@ -227,7 +228,7 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 			return batch[:i], events, 0
 		}
 		events = append(events, text)
-		batch[i].is.known = false // until there is an answer
+		batch[i].is.acked = unknown // until there is an answer
 		s.generation++
 	}
 	return batch, events, rest
@@ -249,13 +250,15 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 		switch {
 		case is.now != nil:
 			names = append(names, key.String())
-			is.known = is.known && is.acked != nil // a receiver that has it from another process keeps it
+			if is.acked == nil {
+				is.acked = unknown // a receiver that has it from another process keeps it
+			}
 		case is.due.IsZero() && !exists:
 			delete(s.services, key)
 			continue
 		}
-		if is.due.IsZero() {
-			is.known = is.now == nil
+		if is.due.IsZero() && is.now != nil {
+			is.acked = unknown
 			s.lockedSchedule(key, is, now)
 		}
 	}
@@ -269,7 +272,7 @@ func (s *sink) land(batch []told, o outcome, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range batch {
-		if t.is.known = o.result == resultOK; t.is.known {
+		if o.result == resultOK {
 			t.is.acked, t.is.refused, t.is.due = t.now, false, time.Time{}
 		}
 		s.lockedSchedule(t.key, t.is, now)
