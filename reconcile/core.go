@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -33,9 +34,7 @@ type Core struct {
 	// unfinished those that go on in the next one.
 	changes    map[*lanes.Work]*change
 	unfinished map[syncer.Key]*change
-	// failed are the objects whose last write was not taken, and why.
-	failed  map[syncer.Key]map[plan.Object]error
-	leading bool
+	leading    bool
 }
 
 // NewCore returns a Core for what stands by the cache, which has its Edited as News. provider
@@ -44,7 +43,7 @@ func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvi
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
 		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), edited: map[syncer.Key][]plan.Object{},
-		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{}, failed: map[syncer.Key]map[plan.Object]error{},
+		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{},
 	}
 }
 
@@ -135,13 +134,10 @@ func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, tro
 			c.dispatch.Repair(now, o)
 		}
 	}
-	if len(of.Actions) == 0 && !of.Waiting.More {
-		delete(c.failed, of.Replica)
-	}
 	if ended = c.settle(now, of); !of.leads {
 		ended = nil
 	}
-	return ended, of.trouble(c.failed[of.Replica])
+	return ended, of.trouble(c.dispatch.Failed(of.Replica))
 }
 
 // Done ends a comparison that was settled: the replica may be compared again.
@@ -156,13 +152,13 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 	return c.dispatch.Next(now)
 }
 
-// Answered takes the answer to what was sent of a grant: the object that stands after it, nil if
+// Answered takes the answer to the action of a grant: the object that stands after it, nil if
 // that is not known, and why it was not taken. With lapsed there was no right to wait for an
 // answer, or to send. Should the server have refused it, or said nothing, what the action takes
-// away is to be sent by itself: that is less. Else the grant has ended, and the record with it
-// that is returned.
-func (c *Core) Answered(now time.Time, g *lanes.Grant, sent plan.Action, o *cache.Object, err error, lapsed bool) (less *plan.Action, ended []record.Change) {
-	key := g.Work.Key
+// away is the grant's action from then on, and is to be sent again by itself. Else the grant has
+// ended, and the record with it that is returned.
+func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (again bool, ended []record.Change) {
+	key, sent := g.Work.Key, g.Action
 	if o != nil {
 		c.cache.Take(o)
 		if err == nil && !sent.Took(o.Service, o.Endpoints, o.Slice) {
@@ -172,48 +168,29 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, sent plan.Action, o *cach
 	if err == nil || !lapsed { // else it is sent again
 		c.changes[g.Work].wrote(now, sent, err)
 	}
-	out := lanes.Outcome{Result: lanes.Failed, RetryAfter: write.RetryAfter(err)}
-	switch meaning := write.Meaning(err); {
-	case g.Refused != nil:
-		if out.RetryAfter = write.RetryAfter(g.Refused); err == nil {
-			out.Result = lanes.Reduced
-		}
-		err = g.Refused
+	out := lanes.Outcome{Result: lanes.Failed, Err: cmp.Or(g.Refused, err)}
+	switch {
+	case err == nil && g.Refused != nil:
+		out.Result = lanes.Reduced
 	case err == nil:
 		out.Result = lanes.Written
+	case g.Refused != nil:
 	case lapsed:
 		out.Result = lanes.Unused
-	case write.TakesLess(meaning):
+	case write.TakesLess(write.Meaning(err)):
 		if reduced, ok := sent.Reduced(c.cache.Current(key)); ok {
-			g.Refused = err
-			return &reduced, nil
+			g.Action, g.Refused = reduced, err
+			return true, nil
 		}
 	}
-	if out.Result != lanes.Unused {
-		c.wrote(key, sent.Object(), err)
-	}
+	out.RetryAfter = write.RetryAfter(out.Err)
 	if g.Done(now, out) {
 		ended = c.end(now, g.Work, out.Result == lanes.Unused)
 	}
 	if sent.Kind == plan.KindNamespace {
 		c.addNamespace(now, sent.Name, g.Lane) // others waited for it, too
 	}
-	return nil, ended
-}
-
-// wrote notes what became of a write.
-func (c *Core) wrote(key syncer.Key, o plan.Object, err error) {
-	failed := c.failed[key]
-	switch {
-	case err != nil && failed == nil:
-		c.failed[key] = map[plan.Object]error{o: err}
-	case err != nil:
-		failed[o] = err
-	default:
-		if delete(failed, o); len(failed) == 0 {
-			delete(c.failed, key)
-		}
-	}
+	return false, ended
 }
 
 // replicas are those that a member has or that stand, sorted.

@@ -255,16 +255,15 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 	if ok {
 		defer release()
 	}
-	for action := &g.Action; action != nil; {
-		sent, lapsed := *action, true
+	for again := true; again; {
 		var object *cache.Object
-		err := errNotSent
+		err, lapsed := errNotSent, true
 		if ok {
-			object, err = r.writer.Send(bounded, sent)
+			object, err = r.writer.Send(bounded, g.Action)
 			lapsed = bounded.Err() != nil
 		}
 		var ended []record.Change
-		r.step(func(now time.Time) { action, ended = r.core.Answered(now, g, sent, object, err, lapsed) })
+		r.step(func(now time.Time) { again, ended = r.core.Answered(now, g, object, err, lapsed) })
 		for _, one := range ended {
 			r.opts.Metrics.Change(one)
 		}

@@ -290,15 +290,16 @@ func (p *Process) send() {
 			return
 		}
 		p.underWay++
-		p.request(g, g.Action)
+		p.request(g)
 	}
 }
 
-// request makes one request of a grant: the action, or what of it takes away.
-func (p *Process) request(g *lanes.Grant, a plan.Action) {
+// request makes one request of a grant: its action, or what of that takes away.
+func (p *Process) request(g *lanes.Grant) {
+	a := g.Action
 	until, held := p.permit()
 	if !held {
-		p.answered(g, a, until, nil, errNotSent)
+		p.answered(g, until, nil, errNotSent)
 		return
 	}
 	w := &attempt{process: p, action: a, knew: p.knew[a.Replica], id: ID{kindNamed(write.Resources[a.Kind].Resource), a.Object().Namespace, a.Name}}
@@ -306,7 +307,7 @@ func (p *Process) request(g *lanes.Grant, a plan.Action) {
 		switch {
 		case err == nil:
 			o, _ := value.(Object)
-			p.answered(g, a, until, write.Stands(&a, o, instance), nil)
+			p.answered(g, until, write.Stands(&a, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
 			p.ingress.request(w.id.Namespace, askTimeout, func(s *Server) (any, error) { return s.Get(w.id) }, func(value any, asked error) {
 				var o *cache.Object
@@ -315,10 +316,10 @@ func (p *Process) request(g *lanes.Grant, a plan.Action) {
 				} else if notFound(asked) {
 					o = write.Gone(&a)
 				}
-				p.answered(g, a, until, o, err)
+				p.answered(g, until, o, err)
 			})
 		default:
-			p.answered(g, a, until, nil, err)
+			p.answered(g, until, nil, err)
 		}
 	})
 }
@@ -326,10 +327,10 @@ func (p *Process) request(g *lanes.Grant, a plan.Action) {
 // errNotSent is a request for which there was no permit.
 var errNotSent = errors.New("this process does not lead")
 
-func (p *Process) answered(g *lanes.Grant, sent plan.Action, until time.Time, o *cache.Object, err error) {
-	less, _ := p.core.Answered(p.clock(), g, sent, o, err, err != nil && !p.clock().Before(until))
-	if less != nil {
-		p.request(g, *less)
+func (p *Process) answered(g *lanes.Grant, until time.Time, o *cache.Object, err error) {
+	again, _ := p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
+	if again {
+		p.request(g)
 		return
 	}
 	p.underWay--

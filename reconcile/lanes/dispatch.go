@@ -177,6 +177,17 @@ func (d *Dispatch) may(lane Lane, now time.Time) bool {
 	return bulk < bulkPlaces && d.held[plan.Removal] == 0 && d.queue.Len() == 0 && now.Sub(d.removed) >= afterRemoval
 }
 
+// Failed returns the objects of a replica whose last write was not taken, and why.
+func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
+	failed := map[plan.Object]error{}
+	for name, o := range d.replicas[replica] {
+		if o.err != nil {
+			failed[name] = o.err
+		}
+	}
+	return failed
+}
+
 // LaneState is how a lane stands at one moment.
 type LaneState struct {
 	// Planned and UnderWay count actions.

@@ -15,6 +15,7 @@ import (
 // Grant is the right to send one request. It is ended by exactly one call of Done, also when
 // nothing was sent, or its place is lost.
 type Grant struct {
+	// Action is what is to be sent.
 	Action plan.Action
 	// Work is the comparison that asked for it, Lane that of the action.
 	Work *Work
@@ -44,10 +45,11 @@ const (
 )
 
 // Outcome is the end of a grant. RetryAfter is what the server asked for: until then nothing
-// is sent for the object, removals included.
+// is sent for the object, removals included. Err is why not all is written.
 type Outcome struct {
 	Result     Result
 	RetryAfter time.Duration
+	Err        error
 }
 
 func (d *Dispatch) grant(o *object, n *namespace, now time.Time) *Grant {

@@ -133,7 +133,7 @@ func (w *world) finish() {
 		time.Sleep(time.Second)
 	}
 	time.Sleep(time.Minute)
-	if len(w.d.replicas)+len(w.d.underWay)+len(w.q.open)+len(w.q.pending)+len(w.q.places) > 0 {
+	if len(w.d.replicas)+len(w.d.underWay)+len(w.q.open)+len(w.q.pending)+w.q.Len() > 0 {
 		w.Fatalf("left are %d replicas, %d open works", len(w.d.replicas), len(w.q.open))
 	}
 }

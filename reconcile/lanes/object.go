@@ -40,6 +40,8 @@ type object struct {
 	// addition of the same object. asked is what the server asked for: it holds both.
 	removals, others delay
 	asked            time.Time
+	// err is why the last request was not taken.
+	err error
 }
 
 // delay is how often in a row requests have failed, and until when the next one waits.
@@ -68,6 +70,9 @@ func (o *object) note(now time.Time, lane Lane, out Outcome) {
 		o.fail(&o.removals, now)
 	case out.Result == Failed:
 		o.fail(&o.others, now)
+	}
+	if out.Result != Unused {
+		o.err = out.Err
 	}
 	if out.RetryAfter > 0 {
 		o.asked = now.Add(o.spread(out.RetryAfter))

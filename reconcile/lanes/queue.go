@@ -30,6 +30,9 @@ type Work struct {
 	arrivals map[string]time.Time
 	passed   bool
 	left     int
+	// seat is its place in the queue, in the line of a lane.
+	seat  seat
+	lined Lane
 }
 
 // gather takes over what another work is for, unless one has.
@@ -66,20 +69,15 @@ type Queue struct {
 	pending map[syncer.Key]*Work
 	// open holds all work that is pending, is being compared, or has something left.
 	open map[*Work]struct{}
-	// order holds the keys that wait, places where.
-	order  fair
-	places map[syncer.Key]*place
-}
-
-type place struct {
-	seat
-	lane Lane
+	// order holds the keys that wait, whose number is waiting.
+	order   fair
+	waiting int
 }
 
 // NewQueue returns an empty queue. provider receives the workqueue's usual metrics under the
 // name until ShutDown; with nil there are none.
 func NewQueue(name string, provider workqueue.MetricsProvider) *Queue {
-	q := &Queue{pending: map[syncer.Key]*Work{}, open: map[*Work]struct{}{}, places: map[syncer.Key]*place{}}
+	q := &Queue{pending: map[syncer.Key]*Work{}, open: map[*Work]struct{}{}}
 	if provider == nil {
 		name = "" // the workqueue knows none without a name
 	}
@@ -88,7 +86,7 @@ func NewQueue(name string, provider workqueue.MetricsProvider) *Queue {
 }
 
 // Len is the number of keys that wait.
-func (q *Queue) Len() int { return len(q.places) }
+func (q *Queue) Len() int { return q.waiting }
 
 // Add asks for a comparison of a replica. The hint is what the news may mean: it says in
 // which order keys are compared, no more. For a key that waits already the causes are
@@ -158,24 +156,26 @@ type order Queue
 // Push implements workqueue.Queue.
 func (o *order) Push(key syncer.Key) {
 	w := o.pending[key]
-	o.places[key] = &place{o.order.lines[w.Lane].push(w.Cause.Cluster, key), w.Lane}
+	w.seat, w.lined = o.order.lines[w.Lane].push(w.Cause.Cluster, key), w.Lane
+	o.waiting++
 }
 
 // Touch implements workqueue.Queue: the key may have become more urgent.
 func (o *order) Touch(key syncer.Key) {
-	if p := o.places[key]; o.pending[key].Lane < p.lane {
-		p.leave()
+	if w := o.pending[key]; w.Lane < w.lined {
+		w.seat.leave()
+		o.waiting--
 		o.Push(key)
 	}
 }
 
 // Len implements workqueue.Queue.
-func (o *order) Len() int { return len(o.places) }
+func (o *order) Len() int { return o.waiting }
 
 // Pop implements workqueue.Queue.
 func (o *order) Pop() syncer.Key {
 	key := o.order.pop(func(Lane) bool { return true }).(syncer.Key)
 	o.order.served++
-	delete(o.places, key)
+	o.waiting--
 	return key
 }
