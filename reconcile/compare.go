@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -77,36 +76,19 @@ const (
 	ConflictRefused = "write_refused"
 )
 
-// obstacle says why nothing is written though something is wanted; nil: nothing is.
-func (c *Comparison) obstacle() error {
-	switch {
-	case c.Excluded && c.Want != nil:
-		return errors.New("namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)")
-	case c.Waiting.Reason != "":
-		return errors.New("waiting: " + string(c.Waiting.Reason))
-	case len(c.Waiting.Conflicts) > 0:
-		return errors.New("conflict: " + c.Waiting.Conflicts[0].Message)
-	}
-	return nil
-}
-
-// trouble is what is wrong with the replica. failed are its objects whose last write was not
-// taken, and why.
-func (c *Comparison) trouble(failed map[plan.Object]error) (out metrics.Trouble) {
+// trouble is what is wrong with the replica.
+func (c *Comparison) trouble() (out metrics.Trouble) {
 	conflict := func(reason, member, message string) {
 		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: reason, Cluster: member, Message: message})
 	}
 	if c.Excluded && c.Want != nil {
-		conflict(ConflictExcluded, "", c.obstacle().Error())
+		conflict(ConflictExcluded, "", "namespace "+c.Replica.Namespace+" may not be written to (ingress.namespaces)")
 	}
 	for _, one := range c.Waiting.Conflicts {
 		conflict(string(one.Reason), one.Member, one.Message)
 	}
 	if c.Waiting.Reason != "" {
 		conflict(string(c.Waiting.Reason), "", "nothing is written before that is mended")
-	}
-	for o, err := range failed {
-		conflict(ConflictRefused, "", o.String()+": "+err.Error())
 	}
 	if c.Want != nil {
 		for _, one := range c.Want.Rejected {

@@ -134,10 +134,14 @@ func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, tro
 			c.dispatch.Repair(now, o)
 		}
 	}
-	if ended = c.settle(now, of); !of.leads {
+	trouble = of.trouble()
+	if ended = c.settle(now, of, trouble.Conflicts); !of.leads {
 		ended = nil
 	}
-	return ended, of.trouble(c.dispatch.Failed(of.Replica))
+	for o, err := range c.dispatch.Failed(of.Replica) {
+		trouble.Conflicts = append(trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
+	}
+	return ended, trouble
 }
 
 // Done ends a comparison that was settled: the replica may be compared again.

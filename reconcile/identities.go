@@ -4,11 +4,9 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,10 +41,10 @@ type Identities struct {
 	read    chan struct{} // closed once the record was read
 
 	mu sync.Mutex
-	// known is as it was last read or written, found what is to be added. failing is true
-	// while the record cannot be kept.
-	known, found map[string]string
-	failing      bool
+	// uids are those by which members are known, recorded those on record when that was last
+	// read or written. failing is true while the record cannot be kept.
+	uids, recorded map[string]string
+	failing        bool
 }
 
 // NewIdentities returns the record of an installation in its own namespace, not read yet.
@@ -56,7 +54,7 @@ func NewIdentities(access *kube.Access, permit Permit, namespace, instance strin
 	labels := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance}
 	return &Identities{
 		access: access, permit: permit, meta: metav1.ObjectMeta{Namespace: namespace, Name: IdentitiesPrefix + instance, Labels: labels},
-		changed: changed, logger: logger, read: make(chan struct{}), known: map[string]string{}, found: map[string]string{},
+		changed: changed, logger: logger, read: make(chan struct{}), uids: map[string]string{},
 	}
 }
 
@@ -70,7 +68,7 @@ func (i *Identities) Of(ctx context.Context, member string) (uid string, err err
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return cmp.Or(i.known[member], i.found[member]), nil
+	return i.uids[member], nil
 }
 
 // Found notes which cluster a member was found to be, where that was not known. The leader
@@ -78,8 +76,8 @@ func (i *Identities) Of(ctx context.Context, member string) (uid string, err err
 func (i *Identities) Found(member, uid string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.known[member] == "" && uid != "" {
-		i.found[member] = uid
+	if i.uids[member] == "" && uid != "" {
+		i.uids[member] = uid
 	}
 }
 
@@ -124,8 +122,10 @@ func (i *Identities) look(ctx context.Context) error {
 	if len(news) == 0 {
 		return nil
 	}
-	maps.Copy(news, record.Data)
-	if record.Data = news; missing {
+	if record.Data == nil {
+		record.Data = map[string]string{}
+	}
+	if maps.Copy(record.Data, news); missing {
 		_, err = client.Create(bounded, record, metav1.CreateOptions{})
 	} else {
 		_, err = client.Update(bounded, record, metav1.UpdateOptions{})
@@ -140,15 +140,17 @@ func (i *Identities) look(ctx context.Context) error {
 func (i *Identities) take(record map[string]string) (news map[string]string) {
 	i.mu.Lock()
 	var others []string
-	for member, uid := range i.known {
+	for member, uid := range i.recorded {
 		if record[member] != uid {
 			others = append(others, member)
+			delete(i.uids, member)
 		}
 	}
-	i.known = maps.Clone(record)
-	maps.DeleteFunc(i.found, func(member, _ string) bool { return record[member] != "" || slices.Contains(others, member) })
-	news = maps.Clone(i.found)
+	i.recorded = maps.Clone(record)
+	maps.Copy(i.uids, record)
+	news = maps.Clone(i.uids)
 	i.mu.Unlock()
+	maps.DeleteFunc(news, func(member, uid string) bool { return uid == "" || record[member] != "" })
 	for _, member := range others {
 		i.logger.Info("the record of a member's cluster was changed: what is found now is accepted", "cluster", member)
 		i.changed(member)

@@ -107,10 +107,18 @@ type Reconciler struct {
 	// are taken within it, never around it: neither calls back with a lock held.
 	mu   sync.Mutex
 	core *Core
-	// waiting is signalled when a replica waits for a comparison, ready when a request may be
-	// next.
+	// waiting is signalled when a replica waits for a comparison.
 	waiting *sync.Cond
-	ready   chan struct{}
+	// term is that in which this process leads; nil: it does not.
+	term *term
+}
+
+// term is a time of leading: sent are its requests, which end with writing, and again looks
+// once more what may be sent.
+type term struct {
+	writing context.Context
+	sent    sync.WaitGroup
+	again   *time.Timer
 }
 
 // writer sends actions; *write.Writer is one.
@@ -120,7 +128,7 @@ type writer interface {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), announcer: newAnnouncer(o.Events)}
+	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events)}
 	r.waiting = sync.NewCond(&r.mu)
 	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.step(func(now time.Time) { r.core.Edited(now, key, object, arrived) })
@@ -130,15 +138,33 @@ func New(o Options) *Reconciler {
 	return r
 }
 
-// step takes a step of the core, and wakes who may go on after it.
+// step takes a step of the core, sends what may be sent after it, and wakes who compares.
 func (r *Reconciler) step(take func(now time.Time)) {
 	r.mu.Lock()
-	take(time.Now())
+	now := time.Now()
+	take(now)
+	if r.term != nil {
+		r.lockedSend(now)
+	}
 	r.mu.Unlock()
 	r.waiting.Signal()
-	select {
-	case r.ready <- struct{}{}:
-	default:
+}
+
+// lockedSend begins the requests that may be sent, and says when to look again.
+func (r *Reconciler) lockedSend(now time.Time) {
+	t, wake := r.term, now.Add(unheld)
+	if _, release, held := r.opts.Permit.Hold(t.writing); held {
+		release()
+		for {
+			g, again := r.core.Request(now)
+			if wake = again; g == nil {
+				break
+			}
+			t.sent.Go(func() { r.request(t.writing, g) })
+		}
+	}
+	if t.again.Stop(); !wake.IsZero() {
+		t.again.Reset(wake.Sub(now))
 	}
 }
 
@@ -184,10 +210,10 @@ func (r *Reconciler) compareAll(ctx context.Context) {
 // compare brings what is planned for one replica up to date.
 func (r *Reconciler) compare(c *Comparison) {
 	r.core.Decide(c)
-	r.tell(c)
 	var ended []record.Change
 	var trouble metrics.Trouble
 	r.step(func(now time.Time) { ended, trouble = r.core.Settle(now, c) })
+	r.tell(c)
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
 	if c.leads {
 		r.announcer.announce(c, trouble.Conflicts)
@@ -204,49 +230,27 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	if r.Cache.WaitForSync(ctx) != nil {
 		return
 	}
-	r.step(func(now time.Time) { r.core.Lead(now, true) })
-	defer r.step(func(now time.Time) { r.core.Lead(now, false) })
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, stop) })()
+	t := &term{writing: writing, again: time.AfterFunc(unheld, func() { r.step(func(time.Time) {}) })}
+	defer t.again.Stop()
+	r.step(func(now time.Time) {
+		r.term = t
+		r.core.Lead(now, true)
+	})
 	var group sync.WaitGroup
-	defer group.Wait()
 	group.Go(func() { r.opts.Sinks.Run(ctx, r.complete) })
 	if r.opts.Events != nil {
 		group.Go(func() { r.announcer.run(ctx) })
 	}
-	for ctx.Err() == nil {
-		if g := r.next(ctx); g != nil {
-			group.Go(func() { r.request(writing, g) })
-		}
-	}
-}
-
-// next waits for a request that may be sent; nil: look again.
-func (r *Reconciler) next(ctx context.Context) *lanes.Grant {
-	wait := unheld
-	if _, release, ok := r.opts.Permit.Hold(ctx); ok {
-		release()
-		r.mu.Lock()
-		now := time.Now()
-		g, wake := r.core.Request(now)
-		r.mu.Unlock()
-		r.waiting.Signal() // what was held may wait for a comparison now
-		if g != nil {
-			return g
-		}
-		if wait = wake.Sub(now); wake.IsZero() {
-			wait = time.Hour
-		}
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.ready:
-	case <-ctx.Done():
-	}
-	return nil
+	<-ctx.Done()
+	r.step(func(now time.Time) {
+		r.term = nil
+		r.core.Lead(now, false)
+	})
+	t.sent.Wait()
+	group.Wait()
 }
 
 // request sends what was granted.

@@ -5,9 +5,11 @@ package reconcile
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -30,7 +32,8 @@ type change struct {
 
 // settle leaves the actions of a comparison with the dispatcher, and returns the records that
 // end with it: those of earlier ones that failed, and its own if there is nothing to write.
-func (c *Core) settle(now time.Time, of *Comparison) (ended []record.Change) {
+// obstacles are why that may be so.
+func (c *Core) settle(now time.Time, of *Comparison, obstacles []metrics.Conflict) (ended []record.Change) {
 	w := of.work
 	former, planned := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
 	for _, earlier := range former {
@@ -47,7 +50,7 @@ func (c *Core) settle(now time.Time, of *Comparison) (ended []record.Change) {
 	}
 	own.now, own.more = of.Now, of.Waiting.More
 	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)
-	switch obstacle := of.obstacle(); {
+	switch {
 	case planned:
 		own.rec.Lane = lane(of.Actions).String()
 		c.changes[w] = own
@@ -55,8 +58,8 @@ func (c *Core) settle(now time.Time, of *Comparison) (ended []record.Change) {
 		c.unfinished[w.Key] = own
 	case own.rec.Writes > 0:
 		ended = append(ended, own.end(cmp.Or(own.last, now), record.Written, nil))
-	case w.Causes > 0 && obstacle != nil:
-		ended = append(ended, own.end(now, record.Blocked, obstacle))
+	case w.Causes > 0 && len(obstacles) > 0:
+		ended = append(ended, own.end(now, record.Blocked, errors.New(obstacles[0].Reason+": "+obstacles[0].Message)))
 	case w.Causes > 0:
 		ended = append(ended, own.end(now, record.Dropped, nil))
 	}
