@@ -115,7 +115,7 @@ func (g *ground) set(key syncer.Key, member, text string, port ...int32) {
 	}
 	g.shares[key][member] = share
 	g.mu.Unlock()
-	g.r.Dirty(key, plan.Addition, record.Cause{Cluster: member, Kind: "Pod", Namespace: key.Namespace, Name: key.Name + "-1", Event: record.EventModified, Arrival: time.Now(), Live: true})
+	g.r.add(key, record.Cause{Cluster: member, Kind: "Pod", Namespace: key.Namespace, Name: key.Name + "-1", Event: record.EventModified, Arrival: time.Now(), Live: true})
 }
 
 func contribution(key syncer.Key, text string, port int32) syncer.Contribution {
@@ -283,16 +283,26 @@ func (g *ground) quiet(d time.Duration) {
 func (g *ground) settled() {
 	g.t.Helper()
 	g.pass(time.Second) // a Service goes after what the scene has looked at
-	g.r.Inspect(func(c *Core) {
+	g.r.Step(func(c *Core, _ time.Time) {
 		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished)+len(c.edited) > 0 || len(c.dispatch.Failed(web)) > 0 {
 			g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, c.Waiting(), len(c.changes)+len(c.unfinished), c.dispatch.Failed(web))
 		}
 	})
 }
 
+// add has a replica compared for a cause.
+func (r *Reconciler) add(replica syncer.Key, cause record.Cause) {
+	r.Step(func(c *Core, now time.Time) { c.Add(now, replica, plan.Addition, cause) })
+}
+
+// compareAll has all replicas compared.
+func (g *ground) compareAll() {
+	g.r.Step(func(c *Core, now time.Time) { c.AddAll(now, record.EventConfigured) })
+}
+
 // oldest is when the oldest change that is not written arrived, by member.
 func (g *ground) oldest() (oldest map[string]time.Time) {
-	g.r.Inspect(func(c *Core) { oldest = c.Oldest() })
+	g.r.Step(func(c *Core, _ time.Time) { oldest = c.Oldest() })
 	return oldest
 }
 

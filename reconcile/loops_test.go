@@ -285,7 +285,7 @@ func TestStandby(t *testing.T) {
 		second := g.start()
 		second.revoke()
 		g.set(web, "a", "1,2")
-		first.r.Dirty(web, plan.Addition, record.Cause{Cluster: "a", Kind: "Pod", Arrival: time.Now(), Live: true})
+		first.r.add(web, record.Cause{Cluster: "a", Kind: "Pod", Arrival: time.Now(), Live: true})
 		g.expect(web, "1,2", 50*time.Millisecond)
 		g.process = first
 		g.settled()
@@ -369,7 +369,7 @@ func TestExcludedNamespaces(t *testing.T) {
 		g.mu.Lock()
 		g.settings.MayWrite = func(string) bool { return true }
 		g.mu.Unlock()
-		g.r.CompareAll("configured")
+		g.compareAll()
 		g.expect(web, "-", 50*time.Millisecond)
 		g.expect(own, "1", 50*time.Millisecond)
 		g.settled()
@@ -385,7 +385,7 @@ func TestOrphans(t *testing.T) {
 		delete(g.shares, web)
 		g.settings.DropOrphans, g.listed = true, false
 		g.mu.Unlock()
-		g.r.CompareAll("configured")
+		g.compareAll()
 		g.pass(time.Second) // it is marked as a reserve
 		g.quiet(time.Minute)
 		g.expect(web, "1", 0)
@@ -397,7 +397,7 @@ func TestOrphans(t *testing.T) {
 		g.mu.Lock()
 		g.listed = true
 		g.mu.Unlock()
-		g.r.CompareAll("configured")
+		g.compareAll()
 		g.expect(web, "-", 50*time.Millisecond)
 		g.settled()
 	})
@@ -416,7 +416,7 @@ func TestSinksAreTold(t *testing.T) {
 	g.fault(func(apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusForbidden} })
 	shop := func(_ syncer.Key, labels map[string]string) bool { return labels["app"] == "web" }
 	g.process.set.Configure([]sinks.Spec{{Name: "lb", URL: receiver.URL, Selects: shop, Rate: 1000}})
-	g.r.CompareAll(record.EventConfigured)
+	g.compareAll()
 	told := func(parts ...string) {
 		for body := range bodies {
 			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(body, part) }) {

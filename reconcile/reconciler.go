@@ -131,18 +131,19 @@ func New(o Options) *Reconciler {
 	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events)}
 	r.waiting = sync.NewCond(&r.mu)
 	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
-		r.step(func(now time.Time) { r.core.Edited(now, key, object, arrived) })
+		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
 	}})
 	r.core = NewCore(o.Source, r.Cache, o.Metrics.Workqueue())
 	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
 	return r
 }
 
-// step takes a step of the core, sends what may be sent after it, and wakes who compares.
-func (r *Reconciler) step(take func(now time.Time)) {
+// Step takes a step of the core, or looks at it, under its lock; what may be sent after it is
+// sent, and what waits is compared. take returns at once.
+func (r *Reconciler) Step(take func(c *Core, now time.Time)) {
 	r.mu.Lock()
 	now := time.Now()
-	take(now)
+	take(r.core, now)
 	if r.term != nil {
 		r.lockedSend(now)
 	}
@@ -212,7 +213,7 @@ func (r *Reconciler) compare(c *Comparison) {
 	r.core.Decide(c)
 	var ended []record.Change
 	var trouble metrics.Trouble
-	r.step(func(now time.Time) { ended, trouble = r.core.Settle(now, c) })
+	r.Step(func(core *Core, now time.Time) { ended, trouble = core.Settle(now, c) })
 	r.tell(c)
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
 	if c.leads {
@@ -221,7 +222,7 @@ func (r *Reconciler) compare(c *Comparison) {
 	for _, one := range ended {
 		r.opts.Metrics.Change(one)
 	}
-	r.step(func(time.Time) { r.core.Done(c) })
+	r.Step(func(core *Core, _ time.Time) { core.Done(c) })
 }
 
 // Lead writes until ctx is done, lets the requests that are under way end, and returns when
@@ -233,11 +234,11 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, stop) })()
-	t := &term{writing: writing, again: time.AfterFunc(unheld, func() { r.step(func(time.Time) {}) })}
+	t := &term{writing: writing, again: time.AfterFunc(unheld, func() { r.Step(func(*Core, time.Time) {}) })}
 	defer t.again.Stop()
-	r.step(func(now time.Time) {
+	r.Step(func(core *Core, now time.Time) {
 		r.term = t
-		r.core.Lead(now, true)
+		core.Lead(now, true)
 	})
 	var group sync.WaitGroup
 	group.Go(func() { r.opts.Sinks.Run(ctx, r.complete) })
@@ -245,9 +246,9 @@ func (r *Reconciler) Lead(ctx context.Context) {
 		group.Go(func() { r.announcer.run(ctx) })
 	}
 	<-ctx.Done()
-	r.step(func(now time.Time) {
+	r.Step(func(core *Core, now time.Time) {
 		r.term = nil
-		r.core.Lead(now, false)
+		core.Lead(now, false)
 	})
 	t.sent.Wait()
 	group.Wait()
@@ -267,30 +268,11 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 			lapsed = bounded.Err() != nil
 		}
 		var ended []record.Change
-		r.step(func(now time.Time) { again, ended = r.core.Answered(now, g, object, err, lapsed) })
+		r.Step(func(core *Core, now time.Time) { again, ended = core.Answered(now, g, object, err, lapsed) })
 		for _, one := range ended {
 			r.opts.Metrics.Change(one)
 		}
 	}
-}
-
-// Dirty asks for a comparison of a replica. hint is what the news may come to.
-func (r *Reconciler) Dirty(replica syncer.Key, hint plan.Lane, cause record.Cause) {
-	r.step(func(now time.Time) { r.core.Add(now, replica, hint, cause) })
-}
-
-// CompareAll asks for a comparison of every replica that a member has or that stands, as bulk
-// work. Call it when settings, sinks or the members that are configured have changed, and
-// when the last member was listed. event is one of record's.
-func (r *Reconciler) CompareAll(event string) {
-	r.step(func(now time.Time) { r.core.AddAll(now, event) })
-}
-
-// Inspect shows the core as it is, under its lock.
-func (r *Reconciler) Inspect(look func(*Core)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	look(r.core)
 }
 
 // complete returns all replicas that there are; false while that is not known.

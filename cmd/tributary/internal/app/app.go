@@ -230,7 +230,7 @@ func (a *App) apply(loaded *config.Loaded) {
 	a.mu.Unlock()
 	a.use(former, loaded)
 	if changed {
-		a.reconciler.CompareAll(record.EventConfigured)
+		a.compareAll(record.EventConfigured)
 	}
 }
 

@@ -84,7 +84,7 @@ func (a *App) Dirty(name string, changes []member.Change, bulk bool) {
 		case c.Effect == syncer.Removal:
 			hint = plan.Removal
 		}
-		a.reconciler.Dirty(c.Replica, hint, causeOf(name, c.Cause))
+		a.reconciler.Step(func(core *reconcile.Core, now time.Time) { core.Add(now, c.Replica, hint, causeOf(name, c.Cause)) })
 	}
 }
 
@@ -115,6 +115,11 @@ func (a *App) identity(name string) string {
 }
 func (a *App) learned(name, uid string) { a.identities.Found(name, uid) }
 
+// compareAll has every replica compared.
+func (a *App) compareAll(event string) {
+	a.reconciler.Step(func(c *reconcile.Core, now time.Time) { c.AddAll(now, event) })
+}
+
 // listedLook is how often it is looked whether all members have been listed.
 const listedLook = 250 * time.Millisecond
 
@@ -131,7 +136,7 @@ func (a *App) onceListed(ctx context.Context) {
 		}
 		now := a.source.AllListed()
 		if now && !before {
-			a.reconciler.CompareAll(record.EventListed)
+			a.compareAll(record.EventListed)
 		}
 		before = now
 	}

@@ -39,7 +39,7 @@ func (a *App) status() metrics.Status {
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
 	s.Leader = a.leaderStatus()
-	a.reconciler.Inspect(func(c *reconcile.Core) {
+	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) {
 		s.Comparing = c.Waiting()
 		for i, lane := range c.Lanes() {
 			one := metrics.LaneStatus{Name: plan.Lane(i).String(), Waiting: lane.Planned, Sent: lane.UnderWay}
@@ -62,7 +62,7 @@ func (a *App) status() metrics.Status {
 func (a *App) members(now time.Time) []metrics.ClusterStatus {
 	all := a.set.Status()
 	var oldest map[string]time.Time
-	a.reconciler.Inspect(func(c *reconcile.Core) { oldest = c.Oldest() })
+	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { oldest = c.Oldest() })
 	for i := range all {
 		c := &all[i]
 		if arrival, waiting := oldest[c.Name]; waiting {
