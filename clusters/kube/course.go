@@ -19,6 +19,8 @@ const (
 	// watchTime is how long a watch lasts, and watchGrace how much later its end may come.
 	watchTime  = 20 * time.Second
 	watchGrace = 3 * time.Second
+	// acceptTime is how long a server may take to accept one.
+	acceptTime = 10 * time.Second
 	// healthyAfter is how long a stream must have lived for its end to count as normal.
 	healthyAfter = 500 * time.Millisecond
 	// retryBase and retryLimit bound the wait after an error.
@@ -36,7 +38,7 @@ const (
 var (
 	// errBrief is a watch that ended in order almost as soon as it was open.
 	errBrief = errors.New("the server ends watches at once")
-	// errFrozen is one that says nothing past its end.
+	// errFrozen is one that says nothing past its end, or is not accepted at all.
 	errFrozen = errors.New("the watch is frozen")
 )
 
@@ -55,7 +57,7 @@ const (
 	Watch
 	// Leave ends the stream. Nothing more is told of it, not even its end.
 	Leave
-	// Cut is Leave, and the connection is closed: the stream is frozen.
+	// Cut is Leave, and nothing new goes over its connection: the stream is frozen.
 	Cut
 	// Probe reads a list with limit 1; Probed is told its revision.
 	Probe
@@ -76,7 +78,6 @@ type Course[T any] struct {
 	dice func(time.Duration) time.Duration
 
 	revision uint64 // up to where everything has been told; 0: nothing has, or what was is forgotten
-	floor    uint64 // what is not newer has been told by a list
 	phase    Phase  // as told
 	delay    time.Duration
 
@@ -87,7 +88,7 @@ type Course[T any] struct {
 	listed        bool      // a stream may resume at the revision
 	watchAt       time.Time // when one may be opened
 	watching      bool      // one is open, or being opened
-	opened, heard time.Time // when it was, and last brought something; opened is zero until then
+	opened, heard time.Time // when it was, zero until then, and when it was asked for or last brought something
 
 	probeAt time.Time
 	probed  uint64 // no list that is asked for from now on may be older
@@ -117,7 +118,7 @@ func (c *Course[T]) Next(now time.Time) Action {
 	case c.watching && !c.listed:
 		c.watching = false
 		return Action{Do: Leave}
-	case c.watching && !c.opened.IsZero() && due(later(c.opened.Add(watchTime+watchGrace), c.heard.Add(watchGrace))):
+	case c.watching && due(c.silent()):
 		c.watching, c.delay, c.watchAt = false, 0, now
 		c.fail(errFrozen) // nobody is to begin to lead on what it brought
 		return Action{Do: Cut}
@@ -128,13 +129,25 @@ func (c *Course[T]) Next(now time.Time) Action {
 		c.listAt, c.sent, c.since = time.Time{}, c.revision, map[syncer.Key]Versioned[T]{}
 		return Action{Do: List}
 	case c.listed && !c.watching && due(c.watchAt):
-		c.watching, c.opened = true, time.Time{}
+		c.watching, c.opened, c.heard = true, time.Time{}, now
 		return Action{Do: Watch, Revision: c.revision}
 	case c.revision != 0 && due(c.probeAt):
 		c.probeAt, c.probed = now.Add(probeEvery), max(c.probed, c.revision)
 		return Action{Do: Probe}
 	}
 	return Action{Do: Wait, Until: until}
+}
+
+// silent is until when the stream may say nothing.
+func (c *Course[T]) silent() time.Time {
+	end, grace := c.opened.Add(watchTime+watchGrace), c.heard.Add(watchGrace)
+	switch {
+	case c.opened.IsZero():
+		return c.heard.Add(acceptTime)
+	case grace.After(end):
+		return grace
+	}
+	return end
 }
 
 // Relist has a complete list read, beside the stream if one is open.
@@ -154,7 +167,7 @@ func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
 	if !c.listed {
 		c.listed, c.watchAt = true, now
 	}
-	c.listAt, c.since, c.floor, c.revision = time.Time{}, nil, revision, revision
+	c.listAt, c.since, c.revision = time.Time{}, nil, revision
 	c.sink.Listed(all, revision)
 }
 
@@ -223,10 +236,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 	}
 	switch {
 	case isExpired(err):
-		c.listed, c.listAt = false, now
-		if c.revision == c.floor { // so was the last list
-			c.listAt = c.retry(now, nil)
-		}
+		c.listed, c.listAt = false, c.retry(now, nil) // the next list may be as old
 	case healthy:
 		c.watchAt = now
 	case err == nil:
@@ -253,7 +263,7 @@ func (c *Course[T]) Probed(now time.Time, revision uint64) {
 // wentBack forgets all revisions, and lists.
 func (c *Course[T]) wentBack(now time.Time) {
 	c.sink.WentBack()
-	c.revision, c.floor, c.probed, c.since = 0, 0, 0, nil
+	c.revision, c.probed, c.since = 0, 0, nil
 	c.listed, c.listAt = false, now
 }
 
@@ -280,12 +290,4 @@ func (c *Course[T]) say(phase Phase, err error) {
 	}
 	c.phase = phase
 	c.sink.Phase(phase, err)
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

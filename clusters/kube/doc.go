@@ -14,7 +14,7 @@
 // turned into its slim value as soon as it is decoded, so a list of 50,000 pods never holds
 // more than one page of full pods. The time of an event is taken when it is read off the
 // wire. Watches end every 20 seconds and resume at their revision, so one that is frozen is
-// found by what runs all day, and its connection is closed. A lost connection, a refusal or a
+// found by what runs all day, and its connection is left. A lost connection, a refusal or a
 // new credential cost no list. And a list can be read beside the running stream.
 //
 // What is decided of all that is in Course (course.go), which is pure: it is told the time and

@@ -226,16 +226,13 @@ func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) 
 	return l
 }
 
-// probeTimeout bounds one question for the revision.
-const probeTimeout = 5 * time.Second
-
 // probe asks for the revision of a list.
 func (f *Follower[T]) probe() {
 	s := f.access.Current()
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(f.ctx, askTimeout)
 	defer cancel()
 	// Without selectors, for which old servers would search their whole store.
 	q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}

@@ -132,6 +132,27 @@ func TestFrozenWatchIsFound(t *testing.T) {
 }
 
 // A stream that goes on past its end is not cut.
+func TestWatchThatIsNotAccepted(t *testing.T) {
+	play(t, true, func(m *model) {
+		some(m)
+		m.raw = func(_ http.ResponseWriter, r *http.Request, verb string) bool {
+			if verb == "watch" && m.count("watch") == 1 {
+				<-r.Context().Done()
+			}
+			return false
+		}
+	}, func(s *scene) {
+		s.told()
+		dials := s.net.Dials()
+		s.pass(acceptTime + time.Second)
+		s.wantPhases("failing", "following")
+		if s.net.Dials() == dials {
+			t.Error("the next one goes over the same connection")
+		}
+		s.wantPicture()
+	})
+}
+
 func TestWatchThatHasMuchToTell(t *testing.T) {
 	play(t, false, func(m *model) {
 		m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,15 +35,12 @@ func (p *Pin) Known() string {
 	return ""
 }
 
-// identityTimeout bounds one question for a cluster's identity.
-const identityTimeout = 5 * time.Second
-
 // prove asks for the identity of the cluster at the end of a connection: of all that a
 // cluster holds, the namespace kube-system is made first, never made anew, and never the
 // same twice. The first that is shown is remembered. To read it is a right that a cluster
 // may withhold at any time: then nothing can be told, and it is believed.
 func (s *Session) prove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	ns, err := s.get(ctx, Namespaces, syncer.Key{Name: metav1.NamespaceSystem})
 	switch {

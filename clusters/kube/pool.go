@@ -46,8 +46,7 @@ type pool struct {
 // conn is one connection.
 type conn struct {
 	*http.ClientConn
-	made  time.Time
-	heard atomic.Int64 // when the server last sent something over it, in nanoseconds of Unix time
+	made time.Time
 	// leaving: no new request is sent over it, and it is closed when none is under way.
 	leaving atomic.Bool
 }
@@ -99,7 +98,6 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTrip(req)
 	if err == nil {
-		c.heard.Store(time.Now().UnixNano())
 		p.heard.answer(resp)
 	}
 	return resp, err

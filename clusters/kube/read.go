@@ -21,7 +21,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// askTimeout bounds one question.
+// askTimeout bounds one question, whatever it is about.
 const askTimeout = 5 * time.Second
 
 // Ask asks for one object in the cluster's etcd: a GET without a revision is never answered

@@ -142,12 +142,9 @@ func (s *Session) client(r Resource) *rest.RESTClient {
 // Version is what the server says that it is, such as "v1.36.3"; "" where it does not say.
 func (s *Session) Version() string { return s.version }
 
-// versionTimeout bounds the question for the version.
-const versionTimeout = 10 * time.Second
-
 // askVersion asks the server for its version, which also tells whether it lets us in.
 func (s *Session) askVersion(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout) // which it may take as well
 	defer cancel()
 	body, err := s.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
 	if apierrors.IsForbidden(err) {

@@ -261,34 +261,6 @@ func TestRequestsEnd(t *testing.T) {
 	})
 }
 
-// A watch that is not accepted takes others with it only where the whole connection is silent.
-func TestWatchThatIsNotAccepted(t *testing.T) {
-	for busy, dials := range map[bool]int{true: 1, false: 2} {
-		with(t, true, Options{}, func(m *model) {
-			some(m)
-			m.raw = func(_ http.ResponseWriter, r *http.Request, verb string) bool {
-				if verb == "watch" {
-					<-r.Context().Done()
-				}
-				return false
-			}
-		}, func(m *model, s *Session) {
-			time.Sleep(time.Second)
-			st := accessTo(s).watch(m.ctx, query{resource: Pods}, 5)
-			if time.Sleep(acceptTimeout / 2); busy {
-				_, _ = s.Ask(m.ctx, Pods, podA)
-			}
-			if err := (<-st.brings()).err; err == nil || !strings.Contains(err.Error(), "in time") {
-				t.Errorf("error %v", err)
-			}
-			_, _ = s.Ask(m.ctx, Pods, podA)
-			if n := m.net.Dials(); n != dials {
-				t.Errorf("%d connections, want %d", n, dials)
-			}
-		})
-	}
-}
-
 func TestRedirectionsAreNotFollowed(t *testing.T) {
 	with(t, false, Options{}, func(m *model) {
 		m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {

@@ -26,8 +26,6 @@ const (
 	// streamTypes are what a watch may answer in, the cheaper one first; a server or a proxy
 	// that has only JSON answers in JSON.
 	streamTypes = "application/vnd.kubernetes.protobuf;stream=watch, application/json;stream=watch, application/json"
-	// acceptTimeout bounds the wait for a server to accept a watch.
-	acceptTimeout = 10 * time.Second
 	// streamBuffer lets reading go on, and arrival times stay true, while the sink is busy.
 	// Whatever more there is waits in the connection.
 	streamBuffer = 32
@@ -106,11 +104,11 @@ func (st *stream) stop() {
 	}
 }
 
-// cut closes the connection of the stream, whatever else goes over it: another stream over it
-// would be as silent.
+// cut has nothing new go over the connection of the stream: another stream over it would be as
+// silent.
 func (st *stream) cut() {
 	if c := st.used.Load(); c != nil {
-		_ = c.Close()
+		c.leaving.Store(true)
 	}
 }
 
@@ -120,9 +118,10 @@ func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) 
 	if err != nil {
 		return err
 	}
-	request, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	body, err := st.open(request, cancel, s, q, revision)
+	body, err := s.request(q, metav1.ListOptions{
+		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
+		TimeoutSeconds: new(int64(watchTime / time.Second)),
+	}).SetHeader("Accept", streamTypes).Stream(context.WithValue(ctx, using{}, &st.used))
 	if err != nil {
 		return err
 	}
@@ -131,28 +130,6 @@ func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) 
 		return ctx.Err()
 	}
 	return st.read(ctx, s, body, q.resource)
-}
-
-// errNotAccepted is a watch that no server has answered.
-var errNotAccepted = errors.New("the server did not answer the watch in time")
-
-// open has the server accept the watch. cancel ends ctx.
-func (st *stream) open(ctx context.Context, cancel context.CancelCauseFunc, s *Session, q query, revision uint64) (io.ReadCloser, error) {
-	sent := time.Now().UnixNano()
-	timer := time.AfterFunc(acceptTimeout, func() {
-		cancel(errNotAccepted)
-		if c := st.used.Load(); c != nil && c.heard.Load() < sent { // else the server is busy
-			_ = c.Close()
-		}
-	})
-	body, err := s.request(q, metav1.ListOptions{
-		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
-		TimeoutSeconds: new(int64(watchTime / time.Second)),
-	}).SetHeader("Accept", streamTypes).Stream(context.WithValue(ctx, using{}, &st.used))
-	if !timer.Stop() {
-		err = cmp.Or(context.Cause(ctx), err)
-	}
-	return body, err
 }
 
 // read reads events off the body.
@@ -177,7 +154,6 @@ func (st *stream) read(ctx context.Context, s *Session, from io.Reader, r Resour
 			return err
 		}
 		s.heard.now()
-		st.used.Load().heard.Store(time.Now().UnixNano())
 		e := event{kind: watch.EventType(raw.Type), arrived: time.Now()}
 		if e.object, err = runtime.Decode(objects, raw.Object.Raw); err != nil {
 			e.err = fmt.Errorf("%w: %w", ErrUndecodable, err)
