@@ -113,7 +113,7 @@ func (w *world) badInput() {
 		{"unknown field", strings.Replace(valid, "clusters:", "clutsers:", 1), []string{"bad.yaml", "clutsers"}},
 		{"repeated field", valid + "listen: 127.0.0.1:2\n", []string{"bad.yaml", "listen"}},
 		{"cluster named twice", w.plainConfig(member + member), []string{"bad.yaml", "clusters[1].name", "idc-a"}},
-		{"missing kubeconfig", w.plainConfig("- name: idc-a\n  kubeconfig: nowhere.kubeconfig\n"), []string{"nowhere.kubeconfig", "clusters[0].kubeconfig"}},
+		{"missing kubeconfig", strings.Replace(valid, w.fleet.Ingress.Kubeconfig, "nowhere.kubeconfig", 1), []string{"nowhere.kubeconfig", "ingress.kubeconfig"}},
 		{"not YAML", "apiVersion: [", []string{"bad.yaml"}},
 		{"empty", "", []string{"bad.yaml", "empty"}},
 	} {
