@@ -27,7 +27,8 @@ const (
 func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Waiting) {
 	c := &comparison{now: &now, want: want, busy: busy}
 	if c.gone = want == nil; c.gone {
-		c.want, c.whole = nothing(&now), true
+		// Empty slices stay as long as their Service: they tell whose it is.
+		c.want, c.whole = nothing(&now), now.Service == nil || !now.Service.Owned
 	} else {
 		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts), More: want.moving}
 		c.whole = c.namespace() && c.service()
@@ -36,6 +37,8 @@ func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Wait
 	for _, w := range c.want.slices {
 		c.slice(now.slice(w.slice.Name), w)
 	}
+	c.takeOver()
+	c.whole = c.whole || c.gone
 	c.endpoints(now.Endpoints, c.want.endpoints)
 	if c.gone {
 		c.lastOfAll(now.Service, now.Endpoints)
@@ -221,11 +224,24 @@ func (c *comparison) slice(s *Slice, w *wish) {
 	c.write(c.now.object(KindEndpointSlice, s.Name), w, why)
 }
 
+// takeOver has new slices made as soon as others lose endpoints, and before: those that are made may
+// be all that serve then.
+func (c *comparison) takeOver() {
+	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
+	if slices.ContainsFunc(c.actions, func(a Action) bool { return a.Kind == KindEndpointSlice && a.lane == Removal }) {
+		for i := range c.actions {
+			if a := &c.actions[i]; a.Kind == KindEndpointSlice && a.Verb == Create {
+				a.lane = Removal
+			}
+		}
+	}
+}
+
 // endpoints compares the Endpoints; e is nil where they do not stand.
 func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	why := ""
 	switch {
-	case w.absent && (e == nil || !e.Owned):
+	case w.absent && (e == nil || !e.Owned), e == nil && len(c.want.slices) == 0:
 		return
 	case e == nil:
 		sliced := func(s Slice) bool { return s.Owned && !s.Deleting }

@@ -19,7 +19,7 @@ import (
 func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	m := &merger{key: key, now: &now, settings: &s}
 	m.gather(shares)
-	if !slices.ContainsFunc(m.members, (*member).feeds) {
+	if !slices.ContainsFunc(m.members, (*member).feeds) && !m.unnamed() {
 		return nil
 	}
 	sources := m.sources()
@@ -68,6 +68,14 @@ func (m *merger) sources() []*member {
 	}
 	slices.SortStableFunc(known, func(a, b *member) int { return cmp.Compare(a.service.Created, b.service.Created) })
 	return known
+}
+
+// unnamed reports whether the replica may be of a member that nobody knows yet: it has no slice that
+// would tell whose it is, for a process was stopped before it had made one.
+func (m *merger) unnamed() bool {
+	s := m.now.Service
+	return s != nil && s.Owned && !slices.ContainsFunc(m.now.Slices, func(s Slice) bool { return s.Owned }) &&
+		slices.ContainsFunc(m.members, func(one *member) bool { return one.SourceOpen })
 }
 
 // leaves reports whether the replica's Service stays as it is: one of its sources is
