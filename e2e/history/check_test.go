@@ -43,6 +43,14 @@ func TestLaws(t *testing.T) {
 			gone(10, "p2").shows(10.1, "p1").shows(25, "p1", "p2").shows(26, "p1").until(60), []Law{NoPhantom}},
 		{"a removed address comes back at once", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			gone(10, "p2").shows(10.1, "p1").shows(10.2, "p1", "p2").shows(10.3, "p1").until(60), []Law{NoPhantom}},
+		{"a removed address comes back with another slice, which was under way", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").write(10, "ingress", "create", "endpointslices", "web-a-2").
+			write(10.1, "ingress", "update", "endpointslices", "web-a").shows(10.2, "p1").
+			slice(10.3, "a", "web-a-2", "p2").write(10.4, "ingress", "delete", "endpointslices", "web-a-2").end(10.5, "web-a-2").until(60), nil},
+		{"a removed address comes back with another slice, which was sent later", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").write(10.1, "ingress", "update", "endpointslices", "web-a").shows(10.2, "p1").
+			write(10.2, "ingress", "create", "endpointslices", "web-a-2").
+			slice(10.3, "a", "web-a-2", "p2").write(10.4, "ingress", "delete", "endpointslices", "web-a-2").end(10.5, "web-a-2").until(60), []Law{NoPhantom}},
 		{"another member's pod under this member's name", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			slice(10, "a", "web-a", "p1", "q1").slice(11, "a", "web-a", "p1").until(30), []Law{NoPhantom}},
 		{"a pod unseen for long comes back by a repair", newStory().pods(0, "p1").shows(0, "p1").

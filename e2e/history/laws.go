@@ -4,6 +4,7 @@
 package history
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -12,9 +13,14 @@ import (
 // causes holds each change that tributary made to what is shown against what it
 // can have seen of the member: something recent, and nothing older than what the
 // change before followed from. Who saw a pod come back can take it away only for
-// news that is newer still.
+// news that is newer still. Before is what had been sent then: an endpoint that is being written
+// into one slice may be taken out of another meanwhile, and then comes once more.
 func (c *checker) causes(l *line) {
-	views := []view{{}}
+	type step struct {
+		sent  time.Duration
+		views []view
+	}
+	steps := []step{{views: []view{{}}}}
 	for _, x := range l.shown {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
@@ -25,13 +31,30 @@ func (c *checker) causes(l *line) {
 		if !x.on && x.half && c.restarted(x.at) {
 			continue // half written when tributary ended: only slices tell whose it is
 		}
-		now := c.views.follow(l.Fact, views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
+		sent := c.sent(x)
+		at, _ := slices.BinarySearchFunc(steps, sent+1, func(s step, sent time.Duration) int { return cmp.Compare(s.sent, sent) })
+		now := c.views.follow(l.Fact, steps[at-1].views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
 		if len(now) == 0 {
 			c.uncaused(l, x)
 			continue
 		}
-		views = now
+		steps = slices.Insert(steps, at, step{sent, now})
 	}
+}
+
+// sent is when the request that made a change arrived at the API server.
+func (c *checker) sent(x change) time.Duration {
+	e, at := &c.h.Events[x.event], time.Duration(-1)
+	for i := range c.h.Writes[c.h.Ingress] {
+		w := &c.h.Writes[c.h.Ingress][i]
+		if when := c.at(w.Time); kindOf[w.Resource] == e.Kind && (Key{w.Namespace, w.Name}) == e.Key && succeeded(w) && when <= x.at {
+			at = max(at, when)
+		}
+	}
+	if at < 0 {
+		return x.at // nothing tells
+	}
+	return at
 }
 
 // restarted reports whether tributary was down a short time before a moment.

@@ -160,6 +160,12 @@ func (s *story) slice(at float64, member, name string, pods ...string) *story {
 	return s
 }
 
+// end deletes a slice.
+func (s *story) end(at float64, name string) *story {
+	s.event(at, "ingress", EndpointSlice, name, nil)
+	return s
+}
+
 // port9090 lets a slice of a hold the pods under the port 9090.
 func (s *story) port9090(at float64, pods ...string) *story {
 	s.slice(at, "a", "web-a-9090", pods...)
