@@ -36,6 +36,8 @@ type Comparison struct {
 	leads  bool
 	edited []plan.Object
 	busy   func(plan.Object) bool
+	// outdated is true once a request of the replica has begun since.
+	outdated bool
 }
 
 // settings are those that count now.
@@ -48,9 +50,10 @@ func settings(source Source) *Settings {
 func (c *Comparison) decide(source Source, stands *cache.Cache) {
 	s := settings(source)
 	c.Now, c.Excluded = stands.Current(c.Replica), !s.MayWrite(c.Replica.Namespace)
+	c.Now.Busy = c.busy
 	c.Want = plan.Merge(c.Replica, c.Now, source.Shares(c.Replica), s.Settings)
 	if !c.Excluded {
-		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want, c.busy)
+		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want)
 	}
 }
 
@@ -59,7 +62,7 @@ func (c *Comparison) decide(source Source, stands *cache.Cache) {
 func (r *Reconciler) Plan() (all []Comparison) {
 	source := r.opts.Source
 	for _, key := range replicas(source, r.Cache) {
-		c := Comparison{Replica: key, busy: func(plan.Object) bool { return false }}
+		c := Comparison{Replica: key}
 		if c.decide(source, r.Cache); !c.Excluded {
 			c.Actions, c.Waiting = plan.Foresee(c.Now, source.Shares(key), settings(source).Settings)
 		}

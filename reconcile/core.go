@@ -34,7 +34,9 @@ type Core struct {
 	// unfinished those that go on in the next one.
 	changes    map[*lanes.Work]*change
 	unfinished map[syncer.Key]*change
-	leading    bool
+	// comparing are the comparisons that have begun.
+	comparing map[syncer.Key]*Comparison
+	leading   bool
 }
 
 // NewCore returns a Core for what stands by the cache, which has its Edited as News. provider
@@ -43,7 +45,7 @@ func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvi
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
 		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), edited: map[syncer.Key][]plan.Object{},
-		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{},
+		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{}, comparing: map[syncer.Key]*Comparison{},
 	}
 }
 
@@ -116,6 +118,7 @@ func (c *Core) Begin(now time.Time) *Comparison {
 	}
 	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.edited[w.Key], busy: c.dispatch.UnderWay()}
 	delete(c.edited, w.Key)
+	c.comparing[w.Key] = of
 	return of
 }
 
@@ -124,8 +127,14 @@ func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
 
 // Settle plans what a comparison came to. It returns the records that end with it, and what is
 // wrong with the replica. Who stands by plans and tells nothing: its members begin anew before
-// it leads.
-func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
+// it leads. With again it is to be decided once more: a request has begun since, and it may follow
+// from what that changes.
+func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble, again bool) {
+	if of.outdated {
+		of.outdated, of.busy = false, c.dispatch.UnderWay()
+		return nil, trouble, true
+	}
+	delete(c.comparing, of.Replica)
 	if !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
@@ -141,7 +150,7 @@ func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, tro
 	for o, err := range c.dispatch.Failed(of.Replica) {
 		trouble.Conflicts = append(trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
 	}
-	return ended, trouble
+	return ended, trouble, false
 }
 
 // Done ends a comparison that was settled: the replica may be compared again.
@@ -153,7 +162,11 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 	if !c.leading {
 		return nil, time.Time{}
 	}
-	return c.dispatch.Next(now)
+	g, wake = c.dispatch.Next(now)
+	if g != nil && c.comparing[g.Work.Key] != nil {
+		c.comparing[g.Work.Key].outdated = true
+	}
+	return g, wake
 }
 
 // Answered takes the answer to the action of a grant: the object that stands after it, nil if
@@ -182,7 +195,9 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	case lapsed:
 		out.Result = lanes.Unused
 	case write.TakesLess(write.Meaning(err)):
-		if reduced, ok := sent.Reduced(c.cache.Current(key)); ok {
+		stands := c.cache.Current(key)
+		stands.Busy = c.dispatch.Busy
+		if reduced, ok := sent.Reduced(stands); ok {
 			g.Action, g.Refused = reduced, err
 			return true, nil
 		}

@@ -210,10 +210,12 @@ func (r *Reconciler) compareAll(ctx context.Context) {
 
 // compare brings what is planned for one replica up to date.
 func (r *Reconciler) compare(c *Comparison) {
-	r.core.Decide(c)
 	var ended []record.Change
 	var trouble metrics.Trouble
-	r.Step(func(core *Core, now time.Time) { ended, trouble = core.Settle(now, c) })
+	for again := true; again; {
+		r.core.Decide(c)
+		r.Step(func(core *Core, now time.Time) { ended, trouble, again = core.Settle(now, c) })
+	}
 	r.tell(c)
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
 	if c.leads {

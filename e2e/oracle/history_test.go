@@ -195,7 +195,7 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	w.take(c)
 	share := plan.Share{Member: "member", Listed: true, Given: w.contribution()}
 	for {
-		actions, _ := plan.Actions(w.current, plan.Merge(w.current.Key, w.current, []plan.Share{share}, historySettings), nil)
+		actions, _ := plan.Actions(w.current, plan.Merge(w.current.Key, w.current, []plan.Share{share}, historySettings))
 		if len(actions) == 0 {
 			break
 		}

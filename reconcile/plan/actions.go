@@ -20,24 +20,21 @@ const (
 
 // Actions returns the writes that may be sent now to make what stands what is desired, each on
 // one object; nil for want means that nobody wants the replica. Objects that are busy are
-// left out. What takes away waits for nothing. What else is written of slices and
+// left out, and count for nothing that others would follow. What takes away waits for nothing. What else is written of slices and
 // Endpoints waits for the namespace, for the Service, and for those of its ports that they
 // need; Endpoints are made after the first slice. After each answer the replica is to be
 // compared again, so that what follows needs no place here.
-func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Waiting) {
-	c := &comparison{now: &now, want: want, busy: busy}
+func Actions(now Current, want *Desired) ([]Action, Waiting) {
+	c := &comparison{now: &now, want: want}
 	if c.gone = want == nil; c.gone {
 		// Empty slices stay as long as their Service: they tell whose it is.
 		c.want, c.whole = nothing(&now), now.Service == nil || !now.Service.Owned
 	} else {
-		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts), More: want.moving}
+		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts)}
 		c.whole = c.namespace() && c.service()
 		c.foreignSlices()
 	}
-	for _, w := range c.want.slices {
-		c.slice(now.slice(w.slice.Name), w)
-	}
-	c.takeOver()
+	c.slices()
 	c.whole = c.whole || c.gone
 	c.endpoints(now.Endpoints, c.want.endpoints)
 	if c.gone {
@@ -51,7 +48,6 @@ func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Wait
 type comparison struct {
 	now     *Current
 	want    *Desired
-	busy    func(Object) bool
 	actions []Action
 	waiting Waiting
 	// gone is true where nobody wants the replica, whole where more may be written than what takes
@@ -72,7 +68,7 @@ func (c *comparison) action(verb Verb, kind Kind, name, why string, standing *Me
 
 // add has an action sent, unless a request for its object is under way.
 func (c *comparison) add(a Action) {
-	if c.busy != nil && c.busy(a.Object()) {
+	if c.now.Busy != nil && c.now.Busy(a.Object()) {
 		c.waiting.More = true
 		return
 	}
@@ -198,12 +194,26 @@ func (c *comparison) lacks(w *wish) bool {
 	return slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return of(s.Ports) })
 }
 
-// slice compares a slice of ours; s is nil where it does not stand.
-func (c *comparison) slice(s *Slice, w *wish) {
-	if s == nil {
-		c.create(KindEndpointSlice, w.slice.Name, w, true)
-		return
+// slices compares the slices of ours. New ones are made first, and as soon as others lose endpoints:
+// they may be all that serve then.
+func (c *comparison) slices() {
+	urgent := false
+	for _, w := range c.want.slices {
+		if s := c.now.slice(w.slice.Name); s != nil {
+			urgent = c.slice(s, w) || urgent
+		}
 	}
+	for _, w := range c.want.slices {
+		if c.now.slice(w.slice.Name) == nil {
+			c.create(KindEndpointSlice, w.slice.Name, w, true, urgent)
+		}
+	}
+	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
+}
+
+// slice compares one that stands. It reports whether that loses endpoints or ports, now or as soon as
+// others have been made.
+func (c *comparison) slice(s *Slice, w *wish) (loses bool) {
 	why := ""
 	switch {
 	case c.gone:
@@ -219,22 +229,12 @@ func (c *comparison) slice(s *Slice, w *wish) {
 	case c.whole && s.Owner != c.now.Service.UID:
 		why = "belongs to another Service"
 	default:
-		return
+		return false
 	}
-	c.write(c.now.object(KindEndpointSlice, s.Name), w, why)
-}
-
-// takeOver has new slices made as soon as others lose endpoints, and before: those that are made may
-// be all that serve then.
-func (c *comparison) takeOver() {
-	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
-	if slices.ContainsFunc(c.actions, func(a Action) bool { return a.Kind == KindEndpointSlice && a.lane == Removal }) {
-		for i := range c.actions {
-			if a := &c.actions[i]; a.Kind == KindEndpointSlice && a.Verb == Create {
-				a.lane = Removal
-			}
-		}
-	}
+	o := c.now.object(KindEndpointSlice, s.Name)
+	left := w.rest(o, c.now)
+	c.write(o, w, left, why)
+	return left.takes || left.sheds
 }
 
 // endpoints compares the Endpoints; e is nil where they do not stand.
@@ -245,7 +245,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 		return
 	case e == nil:
 		sliced := func(s Slice) bool { return s.Owned && !s.Deleting }
-		c.create(KindEndpoints, c.want.Name, w, slices.ContainsFunc(c.now.Slices, sliced))
+		c.create(KindEndpoints, c.want.Name, w, slices.ContainsFunc(c.now.Slices, sliced), false)
 		return
 	case !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it is left alone, only slices are written")
@@ -261,11 +261,12 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	default:
 		return
 	}
-	c.write(c.now.object(KindEndpoints, c.want.Name), w, why)
+	o := c.now.object(KindEndpoints, c.want.Name)
+	c.write(o, w, w.rest(o, c.now), why)
 }
 
 // create makes an object, if it may be made now.
-func (c *comparison) create(kind Kind, name string, w *wish, may bool) {
+func (c *comparison) create(kind Kind, name string, w *wish, may, urgent bool) {
 	if !c.whole || !may || c.lacks(w) {
 		c.waiting.More = c.waiting.More || c.whole
 		return
@@ -275,37 +276,36 @@ func (c *comparison) create(kind Kind, name string, w *wish, may bool) {
 	if kind == KindEndpointSlice {
 		a.Owner = c.now.Service.UID
 	}
-	a.rank(w.sheds)
+	a.rank(urgent)
 	c.add(a)
 }
 
 // write makes an object that stands what it should be. Where that has to wait, only what is taken
-// away is written.
-func (c *comparison) write(o *object, w *wish, why string) {
-	left, takes := w.reduce(o)
+// away is written: it is left with the rest.
+func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	a := c.action(Update, o.kind, o.name, why, o.Meta)
 	a.wish = w
 	if o.Deleting {
 		c.wait(cmp.Or(c.waiting.Reason, WaitObjectDeleting))
 	}
 	switch {
-	case !c.whole || o.Deleting || !w.absent && c.lacks(w):
-		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !takes {
+	case !c.whole || o.Deleting || left.waits || !w.absent && c.lacks(w):
+		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !left.takes {
 			return
 		}
-		a.take(o, left)
+		a.take(o, left.endpoints)
 	case w.absent:
 		a.Verb = Delete
 		if o.slice != nil || c.gone { // else what lives stays in slices
 			a.Delta = deltaOf(slices.Values(o.endpoints), slices.Values([]syncer.Endpoint(nil)))
 		}
-		a.rank(takes)
+		a.rank(left.takes)
 	default:
 		if a.write(w, o); o.slice != nil {
 			a.Owner = c.now.Service.UID
 		}
 		// Who serves in place of the first class takes over from those that do not any more.
-		a.rank(takes || len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0})
+		a.rank(left.takes || len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0})
 	}
 	c.add(a)
 }

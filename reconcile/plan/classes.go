@@ -30,8 +30,8 @@ func (m *member) classOf(e *syncer.Endpoint) class {
 }
 
 // publish decides who serves: the best class that is not empty, which it returns. Until one of
-// it stands ready, in slices, those that stand ready of lower classes go on.
-func publish(members []*member) (best class) {
+// it stands ready, in a slice that is not busy, those that stand ready of lower classes go on.
+func publish(now *Current, members []*member) (best class) {
 	all := map[class]bool{}
 	for _, m := range members {
 		for i := range m.endpoints {
@@ -44,7 +44,7 @@ func publish(members []*member) (best class) {
 		}
 	}
 	stands := len(all) < 2 || slices.ContainsFunc(members, func(m *member) bool {
-		return slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return m.classOf(&e) == best && m.serves(&e) })
+		return slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return m.classOf(&e) == best && m.serves(&e, now.busySlice) })
 	})
 	for _, m := range members {
 		if m.published = m.endpoints; len(all) == 1 && best == (class{syncer.Ready, 0}) {
@@ -53,7 +53,7 @@ func publish(members []*member) (best class) {
 		m.published = slices.Clone(m.endpoints)
 		for i := range m.published {
 			e := &m.published[i]
-			if of := m.classOf(e); of.grade > syncer.NotReady && of != best && (stands || !m.serves(e)) {
+			if of := m.classOf(e); of.grade > syncer.NotReady && of != best && (stands || !m.serves(e, nil)) {
 				e.Ready, e.Serving = false, false
 			}
 			e.Grade = m.named(e)
@@ -79,17 +79,26 @@ func (m *member) named(e *syncer.Endpoint) syncer.Grade {
 	return grade(e)
 }
 
-// serves reports whether an endpoint, or one in whose place it comes, stands ready in a slice.
-func (m *member) serves(e *syncer.Endpoint) bool {
+// serves reports whether an endpoint, or one in whose place it comes, stands ready in a slice that is
+// none of not.
+func (m *member) serves(e *syncer.Endpoint, not func(slice string) bool) bool {
 	if m.ready == nil {
-		m.ready = map[netip.Addr][]syncer.Endpoint{}
+		m.ready = map[netip.Addr][]standing{}
 		for _, s := range m.slices {
 			for o := range endpointsOf(&s.Slice) {
 				if o.Ready {
-					m.ready[o.Addr] = append(m.ready[o.Addr], o)
+					m.ready[o.Addr] = append(m.ready[o.Addr], standing{s.Name, o})
 				}
 			}
 		}
 	}
-	return slices.ContainsFunc(m.ready[e.Addr], func(o syncer.Endpoint) bool { return follows(e, &o) })
+	return slices.ContainsFunc(m.ready[e.Addr], func(o standing) bool {
+		return follows(e, &o.Endpoint) && (not == nil || !not(o.slice))
+	})
+}
+
+// standing is an endpoint with the name of its slice.
+type standing struct {
+	slice string
+	syncer.Endpoint
 }

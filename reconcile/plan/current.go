@@ -21,6 +21,14 @@ type Current struct {
 	// label kubernetes.io/service-name does, but for those that controllers of the ingress
 	// cluster make; sorted by name.
 	Slices []Slice
+	// Busy reports about which objects a request is under way, so that nobody knows what stands of
+	// them. Nil: about none.
+	Busy func(Object) bool
+}
+
+// busySlice reports whether a request about a slice is under way.
+func (c *Current) busySlice(name string) bool {
+	return c.Busy != nil && c.Busy(Object{KindEndpointSlice, c.Key.Namespace, name})
 }
 
 // NamespaceState says whether objects can be created in a namespace.

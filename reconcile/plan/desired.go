@@ -5,7 +5,6 @@ package plan
 
 import (
 	"iter"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -33,10 +32,8 @@ type Desired struct {
 	left      bool
 	service   *wish
 	endpoints *wish
-	// slices are those that are wanted and those of ours that stand, sorted by name. moving is
-	// true while one has endpoints that are yet to stand in another.
+	// slices are those that are wanted and those of ours that stand, sorted by name.
 	slices []*wish
-	moving bool
 }
 
 // wish is an object as it should be now: one of service, endpoints and slice is set.
@@ -50,10 +47,8 @@ type wish struct {
 	slice     *syncer.Slice
 	// published are all endpoints that Endpoints may have: more than they hold, perhaps.
 	published []syncer.Endpoint
-	// moved are addresses that leave a slice and stand in another. sheds is true of a slice that
-	// endpoints go to because they lose a port.
-	moved map[netip.Addr]bool
-	sheds bool
+	// claims are the endpoints of this and of the objects beside it.
+	claims *claims
 }
 
 // all are the endpoints that may be in the object, with their ports and grades.

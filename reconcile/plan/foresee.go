@@ -19,7 +19,7 @@ const maxRounds = 20
 func Foresee(now Current, shares []Share, s Settings) (all []Action, waiting Waiting) {
 	for range maxRounds {
 		var actions []Action
-		if actions, waiting = Actions(now, Merge(now.Key, now, shares, s), nil); len(actions) == 0 {
+		if actions, waiting = Actions(now, Merge(now.Key, now, shares, s)); len(actions) == 0 {
 			break
 		}
 		all, now = append(all, actions...), now.After(actions)

@@ -4,7 +4,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -95,77 +97,115 @@ func tamper(r *rand.Rand, w *world) {
 	}
 }
 
-// TestActionsConverge plays comparisons against an API server that answers in any order,
+// TestActionsConverge plays comparisons against an API server that answers late and in any order,
 // interrupted by new shares. On the way nothing that is wanted leaves, what must go goes at
 // once, and in the end what stands is what is desired, and nothing is written twice.
 func TestActionsConverge(t *testing.T) {
 	for seed := range dice.Seeds(t, lawRounds) {
 		r, w := dice.From(seed, 1), newWorld(t)
-		s, shares := randomSettings(r), randomShares(r)
+		p := &play{world: w, r: r, settings: randomSettings(r), underWay: map[Object]flight{}}
+		w.now.Busy = func(o Object) bool { return p.underWay[o].action.Why != "" }
+		p.shares = randomShares(r)
 		for range 6 {
 			for range r.IntN(6) {
-				step(t, r, w, shares, s)
+				p.step()
 			}
 			if r.IntN(3) == 0 {
 				tamper(r, w)
 			}
-			shares = randomShares(r)
+			p.shares = randomShares(r)
 		}
-		settle(t, r, w, shares, s)
+		p.settle()
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-// settle steps until nothing is left to do, and compares what stands then.
-func settle(t *testing.T, r *rand.Rand, w *world, shares []Share, s Settings) {
-	t.Helper()
-	for range 400 {
-		actions, waiting := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
-		if len(actions) == 0 {
-			if waiting.More {
-				t.Errorf("it waits for an answer to nothing: %+v", waiting)
-			}
-			final(t, w, shares, s)
-			return
-		}
-		step(t, r, w, shares, s)
-	}
-	actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
-	t.Errorf("no end of writing: %s %s: %s", actions[0].Verb, actions[0].Object(), actions[0].Why)
+// play is a replica whose requests take their time.
+type play struct {
+	*world
+	r        *rand.Rand
+	settings Settings
+	shares   []Share
+	// wants are what comparisons have found so far, underWay the requests.
+	wants    []*Desired
+	underWay map[Object]flight
 }
 
-// step compares once, with some objects busy, and carries some of the actions out.
-func step(t *testing.T, r *rand.Rand, w *world, shares []Share, s Settings) {
-	t.Helper()
-	busy := map[Object]bool{}
-	want := Merge(shopWeb, w.now, shares, s)
-	actions, _ := Actions(w.now, want, func(o Object) bool {
-		if _, asked := busy[o]; !asked {
-			busy[o] = r.IntN(6) == 0
+// flight is a request that is under way, since so many comparisons.
+type flight struct {
+	action Action
+	since  int
+}
+
+func (p *play) compare() ([]Action, Waiting, *Desired) {
+	want := Merge(shopWeb, p.now, p.shares, p.settings)
+	actions, waiting := Actions(p.now, want)
+	return actions, waiting, want
+}
+
+// settle steps until nothing is left to do, and compares what stands then.
+func (p *play) settle() {
+	p.t.Helper()
+	for range 400 {
+		if actions, waiting, _ := p.compare(); len(actions)+len(p.underWay) == 0 {
+			if waiting.More {
+				p.t.Errorf("it waits for an answer to nothing: %+v", waiting)
+			}
+			final(p.t, p.world, p.shares, p.settings)
+			return
 		}
-		return busy[o]
-	})
+		p.step()
+	}
+	actions, _, _ := p.compare()
+	p.t.Errorf("no end of writing: %s %s: %s", actions[0].Verb, actions[0].Object(), actions[0].Why)
+}
+
+// step compares once, sends some of the actions, and has some requests carried out.
+func (p *play) step() {
+	p.t.Helper()
+	actions, _, want := p.compare()
+	p.wants = append(p.wants, want)
 	seen := map[Object]bool{}
 	for _, a := range actions {
-		if busy[a.Object()] || seen[a.Object()] {
-			t.Errorf("%s is busy or written twice", a.Object())
+		if p.now.Busy(a.Object()) || seen[a.Object()] {
+			p.t.Errorf("%s is busy or written twice", a.Object())
 		}
 		seen[a.Object()] = true
 	}
-	gone(t, w, want, actions, busy)
-	reduced(t, w, want, actions)
-	r.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
-	for i := range actions[:min(len(actions), 1+r.IntN(4))] {
-		sliced, whole := w.endpoints()
-		w.apply(actions[i])
-		if want != nil {
-			slicedAfter, wholeAfter := w.endpoints()
-			stays(t, want, &actions[i], sliced, slicedAfter, syncer.KindEndpointSlices)
-			if s.WriteEndpoints && w.now.Endpoints != nil {
-				stays(t, want, &actions[i], whole, wholeAfter, syncer.KindEndpoints)
-			}
+	gone(p.t, p.world, want, actions)
+	reduced(p.t, p.world, actions)
+	p.r.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
+	for i := range actions[:min(len(actions), 1+p.r.IntN(4))] {
+		p.underWay[actions[i].Object()] = flight{actions[i], len(p.wants) - 1}
+	}
+	for _, o := range slices.SortedFunc(maps.Keys(p.underWay), func(a, b Object) int { return cmp.Compare(a.String(), b.String()) }) {
+		if p.r.IntN(4) > 0 {
+			p.arrives(p.underWay[o])
+			delete(p.underWay, o)
+		}
+	}
+}
+
+// arrives carries a request out, unless its precondition does not hold any more.
+func (p *play) arrives(f flight) {
+	p.t.Helper()
+	a := f.action
+	m := p.meta(a.Object())
+	switch {
+	case a.Verb == Create && (m != nil || a.Kind == KindEndpointSlice && (p.now.Service == nil || p.now.Service.UID != a.Owner)):
+		return
+	case a.Verb != Create && (m == nil || m.UID != a.UID || m.ResourceVersion != a.ResourceVersion):
+		return
+	}
+	sliced, whole := p.endpoints()
+	p.apply(a)
+	slicedAfter, wholeAfter := p.endpoints()
+	if wants := p.wants[f.since:]; !slices.Contains(wants, nil) {
+		stays(p.t, wants, &a, sliced, slicedAfter, syncer.KindEndpointSlices)
+		if p.settings.WriteEndpoints && p.now.Endpoints != nil {
+			stays(p.t, wants, &a, whole, wholeAfter, syncer.KindEndpoints)
 		}
 	}
 }
@@ -185,22 +225,35 @@ func wantedAs(want *Desired, addr netip.Addr, kind syncer.Kinds) (state traffic)
 	return state
 }
 
-// stays holds that an address that is wanted, and was there, is there after a write: of the same
-// pod, or of one that serves on the same port.
-func stays(t *testing.T, want *Desired, a *Action, before, after []syncer.Endpoint, kind syncer.Kinds) {
+// stays holds that an address that is wanted all the time, and was there, is there after a write: of
+// the same pod, or of one that serves on the same port. Who serves may change with what is wanted.
+func stays(t testing.TB, wants []*Desired, a *Action, before, after []syncer.Endpoint, kind syncer.Kinds) {
 	t.Helper()
-	if a.Kind == KindService || kind == syncer.KindEndpoints && want.endpoints != nil && want.endpoints.endpoints.Truncated {
+	unlisted := false
+	for _, want := range wants {
+		if kind == syncer.KindEndpoints && want.endpoints.endpoints.Truncated {
+			return
+		}
+		// What stands of one that is not listed may stand otherwise in slices.
+		unlisted = unlisted || kind == syncer.KindEndpoints && slices.ContainsFunc(want.members, func(m *member) bool { return !m.Listed })
+	}
+	if a.Kind == KindService {
 		return
 	}
-	wanted := func(e *syncer.Endpoint) (state traffic) {
-		for _, m := range want.members {
-			for o := range on(m.endpoints, e.Addr) {
-				if o.In(kind) && follows(o, e) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
-					state = max(state, stateOf(o.Ready))
+	wanted := func(e *syncer.Endpoint) traffic {
+		least := ready
+		for _, want := range wants {
+			state := absent
+			for _, m := range want.members {
+				for o := range on(m.endpoints, e.Addr) {
+					if o.In(kind) && follows(o, e) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
+						state = max(state, stateOf(o.Ready && (len(wants) == 1 || m.classOf(o) == want.best)))
+					}
 				}
 			}
+			least = min(least, state)
 		}
-		return state
+		return least
 	}
 	serving := func(of []syncer.Endpoint) bool {
 		return slices.ContainsFunc(of, func(e syncer.Endpoint) bool { return e.Ready && wanted(&e) == ready })
@@ -210,8 +263,6 @@ func stays(t *testing.T, want *Desired, a *Action, before, after []syncer.Endpoi
 			t.Errorf("%s %s (%s): %s is wanted, and left", a.Verb, a.Object(), a.Why, e.Addr)
 		}
 	}
-	// What stands of one that is not listed may stand otherwise in slices.
-	unlisted := kind == syncer.KindEndpoints && slices.ContainsFunc(want.members, func(m *member) bool { return !m.Listed })
 	if !unlisted && serving(before) && !serving(after) {
 		t.Errorf("%s %s (%s): nobody serves any more", a.Verb, a.Object(), a.Why)
 	}
@@ -219,7 +270,7 @@ func stays(t *testing.T, want *Desired, a *Action, before, after []syncer.Endpoi
 
 // gone holds that what nobody wants leaves, and what is not ready turns so, with the first
 // answers, whatever else has to wait: by actions in the removal lane, but for busy objects.
-func gone(t *testing.T, w *world, want *Desired, actions []Action, busy map[Object]bool) {
+func gone(t testing.TB, w *world, want *Desired, actions []Action) {
 	t.Helper()
 	copied := &world{t: t, now: w.now, ports: map[string][]syncer.Port{}}
 	for _, a := range actions {
@@ -234,12 +285,12 @@ func gone(t *testing.T, w *world, want *Desired, actions []Action, busy map[Obje
 	for i := range now.Slices {
 		s := &now.Slices[i]
 		for _, e := range s.Endpoints {
-			if as := wantedAs(want, e.Addr, syncer.KindEndpointSlices); stateOf(e.Ready) > as && !busy[Object{KindEndpointSlice, "shop", s.Name}] {
+			if as := wantedAs(want, e.Addr, syncer.KindEndpointSlices); stateOf(e.Ready) > as && !w.now.Busy(Object{KindEndpointSlice, "shop", s.Name}) {
 				t.Errorf("%s of %s is to be %d, and stands as %d", e.Addr, s.Name, as, stateOf(e.Ready))
 			}
 		}
 	}
-	if e := now.Endpoints; e != nil && e.Owned && (want == nil || want.endpoints != nil) && !busy[Object{KindEndpoints, "shop", "web"}] {
+	if e := now.Endpoints; e != nil && e.Owned && (want == nil || want.endpoints != nil) && !w.now.Busy(Object{KindEndpoints, "shop", "web"}) {
 		for at := range endpointsIn(e.Subsets) {
 			if as := wantedAs(want, at.Addr, syncer.KindEndpoints); stateOf(at.Ready) > as {
 				t.Errorf("%s of Endpoints is to be %d, and stands as %d", at.Addr, as, stateOf(at.Ready))
@@ -249,7 +300,7 @@ func gone(t *testing.T, w *world, want *Desired, actions []Action, busy map[Obje
 }
 
 // reduced holds that an action without all that it adds takes away as much.
-func reduced(t *testing.T, w *world, want *Desired, actions []Action) {
+func reduced(t testing.TB, w *world, actions []Action) {
 	t.Helper()
 	for _, a := range actions {
 		less, some := a.Reduced(w.now)
@@ -273,7 +324,7 @@ func reduced(t *testing.T, w *world, want *Desired, actions []Action) {
 }
 
 // final holds what stands at the end: the best class serves, and nobody else.
-func final(t *testing.T, w *world, shares []Share, s Settings) {
+func final(t testing.TB, w *world, shares []Share, s Settings) {
 	t.Helper()
 	want := Merge(shopWeb, w.now, shares, s)
 	if want == nil {
@@ -338,10 +389,10 @@ func TestMergeOrder(t *testing.T) {
 		s := randomSettings(r)
 		w.settle(randomShares(r), s)
 		shares := randomShares(r)
-		actions, waiting := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+		actions, waiting := Actions(w.now, Merge(shopWeb, w.now, shares, s))
 		for range 3 {
 			r.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
-			again, waitingAgain := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+			again, waitingAgain := Actions(w.now, Merge(shopWeb, w.now, shares, s))
 			for i := range again {
 				again[i].wish = actions[min(i, len(actions)-1)].wish
 			}
@@ -367,7 +418,7 @@ func TestRestartWritesNothing(t *testing.T) {
 				shares[i].Listed = r.IntN(2) == 0
 				shares[i].SourceOpen = !shares[i].Listed
 			}
-			if actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil); len(actions) > 0 {
+			if actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s)); len(actions) > 0 {
 				t.Fatalf("seed %d: %s %s: %s", seed, actions[0].Verb, actions[0].Object(), actions[0].Why)
 			}
 		}

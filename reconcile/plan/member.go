@@ -30,7 +30,7 @@ type member struct {
 	endpoints []syncer.Endpoint
 	// published are they as consumers see them, ready what stands ready in slices by address.
 	published []syncer.Endpoint
-	ready     map[netip.Addr][]syncer.Endpoint
+	ready     map[netip.Addr][]standing
 	// families are those that have a slice in any case.
 	families []syncer.Family
 }

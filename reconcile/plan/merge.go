@@ -33,7 +33,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 			one.fit(len(united.ports) > 0)
 		}
 	}
-	d := &Desired{Key: key, settings: &s, members: m.members, best: publish(m.members), left: left}
+	d := &Desired{Key: key, settings: &s, members: m.members, best: publish(m.now, m.members), left: left}
 	d.Conflicts = united.conflicts
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
@@ -104,6 +104,7 @@ func (m *merger) report(d *Desired) {
 func (m *merger) endpoints(source *syncer.Service) *wish {
 	content, e := &EndpointsSpec{}, m.now.Endpoints
 	w := &wish{absent: !m.settings.WriteEndpoints, trigger: m.trigger(), endpoints: content}
+	w.claims = &claims{wishes: []*wish{w}}
 	var feeding []*member
 	all := 0
 	for _, one := range m.members {

@@ -94,11 +94,11 @@ func TestHandWrittenIsTakenVerbatim(t *testing.T) {
 	if got := w.now.Endpoints.Subsets; !reflect.DeepEqual(got, share.Given.Subsets) {
 		t.Errorf("Endpoints are %v", got)
 	}
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a", SourceOpen: true}}, s), nil); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a", SourceOpen: true}}, s)); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 	share.Listed, share.SourceOpen = false, true
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share, none("b")}, settings()), nil); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share, none("b")}, settings())); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 	share.Listed, share.SourceOpen = true, false
@@ -131,7 +131,7 @@ func TestEndpointsOfOneMember(t *testing.T) {
 	}
 	for _, unlisted := range []bool{false, true} { // the trigger time is no difference
 		share.Given.Trigger, share.Listed = time.Time{}, !unlisted
-		if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+		if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
 			t.Errorf("unlisted %t: %s %s", unlisted, actions[0].Object(), actions[0].Why)
 		}
 	}
@@ -148,7 +148,7 @@ func TestBothFamilies(t *testing.T) {
 		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
 	}
 	share.Listed, share.SourceOpen = false, true
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 }
@@ -199,7 +199,7 @@ func TestMergeLeavesItsInputs(t *testing.T) {
 	}
 	w.settle(build(), settings())
 	shares, before := build(), w.now.After(nil)
-	Actions(w.now, Merge(shopWeb, w.now, shares, settings()), nil)
+	Actions(w.now, Merge(shopWeb, w.now, shares, settings()))
 	again := build()
 	for i := range shares {
 		shares[i].Keep, again[i].Keep = nil, nil
@@ -221,7 +221,7 @@ func TestNotReadyIsPublished(t *testing.T) {
 	w := newWorld(t)
 	w.settle([]Share{less}, settings())
 	w.now.Namespace = NamespaceTerminating
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
 		t.Errorf("%s %s (%s): %+v", actions[0].Verb, actions[0].Object(), actions[0].Why, actions[0].Delta)
 	}
 }
@@ -241,7 +241,7 @@ func BenchmarkCompare(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/pods=%d", name, pods), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					Actions(w.now, Merge(shopWeb, w.now, shares, settings()), nil)
+					Actions(w.now, Merge(shopWeb, w.now, shares, settings()))
 				}
 			})
 		}

@@ -21,7 +21,11 @@ import (
 // followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
-		return &story{world: newWorld(t), shares: map[string]Share{}, settings: settings(), rounds: 20}
+		s := &story{world: newWorld(t), shares: map[string]Share{}, settings: settings(), rounds: 20}
+		s.now.Busy = func(o Object) bool {
+			return slices.Contains(s.busy, o.Kind.String()) || slices.Contains(s.busy, o.Name)
+		}
+		return s
 	})
 }
 
@@ -30,7 +34,7 @@ type story struct {
 	*world
 	shares   map[string]Share
 	settings Settings
-	// rounds is how often the replica is compared in a step; busy and refused are kinds, the latter
+	// rounds is how often the replica is compared in a step; busy are kinds or names, refused kinds
 	// of full writes.
 	rounds        int
 	busy, refused []string
@@ -202,7 +206,7 @@ func (s *story) Step() (out []string) {
 			shares = append(shares, s.shares[name])
 		}
 		var actions []Action
-		actions, waiting = Actions(s.now, Merge(shopWeb, s.now, shares, s.settings), func(o Object) bool { return slices.Contains(s.busy, o.Kind.String()) })
+		actions, waiting = Actions(s.now, Merge(shopWeb, s.now, shares, s.settings))
 		if s.write(round, actions, say) == 0 {
 			break
 		}

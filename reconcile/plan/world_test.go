@@ -181,7 +181,7 @@ func (w *world) checkSlice(a *Action, fail func(string, ...any)) {
 func (w *world) settle(shares []Share, s Settings) {
 	w.t.Helper()
 	for range 20 {
-		actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+		actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s))
 		if len(actions) == 0 {
 			return
 		}
