@@ -23,45 +23,30 @@ func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
 }
 
-// traffic is what a consumer may make of an address with a port.
-type traffic uint8
-
-const (
-	absent traffic = iota
-	notReady
-	ready
-)
-
-func stateOf(isReady bool) traffic {
-	if isReady {
-		return ready
-	}
-	return notReady
-}
-
 // deltaOf compares endpoints with their ports, over all objects that they are in: what leaves
 // one and stays in another has not left.
 func deltaOf(before, after iter.Seq[syncer.Endpoint]) (d Delta) {
 	was, is := placesOf(before), placesOf(after)
-	changed := map[netip.AddrPort]bool{}
-	for _, places := range []map[netip.AddrPort]traffic{was, is} {
-		for at := range places {
-			if was[at] != is[at] {
-				changed[at] = true
-			}
-		}
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(changed), netip.AddrPort.Compare) {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	maps.DeleteFunc(all, func(at netip.AddrPort, _ bool) bool { // what stays as it is
+		wasReady, stood := was[at]
+		isReady, stands := is[at]
+		return stood && stands && wasReady == isReady
+	})
+	for _, at := range slices.SortedFunc(maps.Keys(all), netip.AddrPort.Compare) {
 		text := at.String()
 		if at.Port() == 0 {
 			text = at.Addr().String()
 		}
+		_, stood := was[at]
+		isReady, stands := is[at]
 		switch {
-		case was[at] == absent:
+		case !stood:
 			d.Added = append(d.Added, text)
-		case is[at] == absent:
+		case !stands:
 			d.Removed = append(d.Removed, text)
-		case is[at] == ready:
+		case isReady:
 			d.Readied = append(d.Readied, text)
 		default:
 			d.Unreadied = append(d.Unreadied, text)
@@ -70,22 +55,18 @@ func deltaOf(before, after iter.Seq[syncer.Endpoint]) (d Delta) {
 	return d
 }
 
-// placesOf are the best states of addresses by port, which is 0 where there is none.
-func placesOf(endpoints iter.Seq[syncer.Endpoint]) map[netip.AddrPort]traffic {
-	places := map[netip.AddrPort]traffic{}
+// placesOf are addresses by port, which is 0 where there is none, and whether one is ready there.
+func placesOf(endpoints iter.Seq[syncer.Endpoint]) map[netip.AddrPort]bool {
+	places := map[netip.AddrPort]bool{}
 	for e := range endpoints {
-		put := func(port int32) {
-			at := netip.AddrPortFrom(e.Addr, uint16(port))
-			places[at] = max(places[at], stateOf(e.Ready))
+		ports := e.Ports
+		if len(ports) == 0 {
+			ports = []syncer.Port{{}}
 		}
-		if !e.Addr.IsValid() {
-			continue
-		}
-		if len(e.Ports) == 0 {
-			put(0)
-		}
-		for i := range e.Ports {
-			put(e.Ports[i].Number)
+		for i := range ports {
+			if at := netip.AddrPortFrom(e.Addr, uint16(ports[i].Number)); e.Addr.IsValid() {
+				places[at] = places[at] || e.Ready
+			}
 		}
 	}
 	return places

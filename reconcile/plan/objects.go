@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -85,22 +84,12 @@ func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
 	}
 }
 
-// samePorts compares a Service's ports as stored with those wanted. What an API
-// server fills in by itself is no difference.
+// samePorts compares a Service's ports as stored with those wanted.
 func samePorts(standing, wanted []syncer.ServicePort) bool {
 	return slices.EqualFunc(standing, wanted, func(a, b syncer.ServicePort) bool {
-		a, b = defaulted(a), defaulted(b)
 		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && a.Target == b.Target &&
 			(a.AppProtocol == nil) == (b.AppProtocol == nil) && (a.AppProtocol == nil || *a.AppProtocol == *b.AppProtocol)
 	})
-}
-
-func defaulted(p syncer.ServicePort) syncer.ServicePort {
-	p.Protocol = cmp.Or(p.Protocol, syncer.TCP)
-	if p.Target == (syncer.TargetPort{}) {
-		p.Target.Number = p.Port
-	}
-	return p
 }
 
 // sameSubsets compares Endpoints as stored with those wanted by what steers traffic, in any

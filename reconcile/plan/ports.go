@@ -163,12 +163,10 @@ func (m *member) renamed(ports []syncer.Port) []syncer.Port {
 	return out
 }
 
-// acceptable returns the ports that a Service may have, protocol and target
-// filled in as an API server does.
+// acceptable returns the ports that a Service may have.
 func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 	var kept []syncer.ServicePort
 	for _, p := range ports {
-		p = defaulted(p)
 		taken := slices.ContainsFunc(kept, func(k syncer.ServicePort) bool {
 			return k.Name == p.Name || k.Protocol == p.Protocol && k.Port == p.Port
 		})

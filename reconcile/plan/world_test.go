@@ -207,6 +207,22 @@ func (w *world) endpoints() (sliced, whole []syncer.Endpoint) {
 	return sliced, whole
 }
 
+// traffic is what a consumer may make of an address.
+type traffic uint8
+
+const (
+	absent traffic = iota
+	notReady
+	ready
+)
+
+func stateOf(isReady bool) traffic {
+	if isReady {
+		return ready
+	}
+	return notReady
+}
+
 // states are addresses, each as ready as it is anywhere.
 func states(sliced, whole []syncer.Endpoint) (inSlices, inEndpoints map[netip.Addr]traffic) {
 	of := func(endpoints []syncer.Endpoint) map[netip.Addr]traffic {
