@@ -45,7 +45,7 @@ SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 
 # Without goroutines there is no race to detect.
 PURE = ./syncer ./clusters/decode ./clusters/kubeconfig ./clusters/member ./clusters/native ./clusters/store \
-	./cmd/tributary/internal/link ./deploy/mixin ./reconcile/plan
+	./cmd/tributary/internal/link ./internal/mixin ./reconcile/plan
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector where there are goroutines
@@ -138,7 +138,7 @@ PROMTOOL ?= $(or $(shell command -v promtool),$(or $(XDG_CACHE_HOME),$(HOME)/.ca
 alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
 	$(PROMTOOL) check rules deploy/helm/tributary/files/alerts.yaml
 	$(PROMTOOL) test rules deploy/prometheus/alerts_test.yaml
-	go test ./deploy/mixin -promtool $(PROMTOOL)
+	go test ./internal/mixin -promtool $(PROMTOOL)
 
 .PHONY: mixin
 mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet

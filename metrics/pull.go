@@ -53,12 +53,8 @@ func (emit emit) process(s *Status) {
 func (emit emit) cluster(c *ClusterStatus, now time.Time) {
 	emit(clusterUp, truth(c.Up), c.Name)
 	emit(clusterSynced, truth(c.Synced), c.Name)
-	seen := map[string]bool{}
-	for _, condition := range c.Conditions {
-		if !seen[condition.Reason] {
-			emit(clusterCondition, 1, c.Name, condition.Reason)
-		}
-		seen[condition.Reason] = true
+	for _, condition := range c.Conditions { // each reason once
+		emit(clusterCondition, 1, c.Name, condition.Reason)
 	}
 	if !c.CredentialExpires.IsZero() {
 		emit(kubeconfigExpiry, float64(c.CredentialExpires.Unix()), c.Name)

@@ -226,8 +226,7 @@ type Rejection struct {
 	// Address is the text as found, shortened if it is long.
 	Address string `json:"address"`
 	// Reason is one of a closed set: it is a metric label.
-	Reason string    `json:"reason"`
-	Since  time.Time `json:"since"`
+	Reason string `json:"reason"`
 }
 
 // Status is the status as /debug/status serves it.

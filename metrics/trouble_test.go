@@ -26,16 +26,13 @@ func TestStatusListsAreBounded(t *testing.T) {
 
 func TestTroubleKeepsItsBeginning(t *testing.T) {
 	m := New(Options{})
-	trouble := Trouble{
-		Conflicts: []Conflict{{Reason: "port", Cluster: "a"}},
-		Rejected:  []Rejection{{Reason: "loopback", Cluster: "a", Address: "127.0.0.1"}},
-	}
+	trouble := Trouble{Conflicts: []Conflict{{Reason: "port", Cluster: "a"}}}
 	m.Report("shop", "web", trouble)
 	before := m.Status()
 	trouble.Conflicts = append(trouble.Conflicts, Conflict{Reason: "headless", Cluster: "a"})
 	m.Report("shop", "web", trouble)
 	after := m.Status()
-	if after.Conflicts[1].Since != before.Conflicts[0].Since || after.Rejected[0].Since != before.Rejected[0].Since {
+	if after.Conflicts[1].Since != before.Conflicts[0].Since {
 		t.Errorf("before %+v\nafter %+v", before.Conflicts, after.Conflicts)
 	}
 	m.Report("shop", "web", Trouble{})

@@ -221,7 +221,7 @@ func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) 
 		}
 	})
 	if l.err != nil {
-		l.err = fmt.Errorf("list %s: %w", f.kind.Resource.Resource, l.err)
+		l.err = fmt.Errorf("list %s: %w", f.kind.Resource.Resource, bare(l.err))
 	}
 	return l
 }

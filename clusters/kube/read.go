@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"reflect"
 	"time"
 
@@ -81,9 +82,17 @@ func (s *Session) List(ctx context.Context, r Resource, namespace, labels string
 func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, revision uint64, err error) {
 	revision, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) })
 	if err != nil {
-		return nil, 0, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, err)
+		return nil, 0, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, bare(err))
 	}
 	return objects, revision, nil
+}
+
+// bare is an error of the client without the method and the whole URL of the request, which its own words quote.
+func bare(err error) error {
+	if of, ok := err.(*url.Error); ok { // not one that is wrapped: who wrapped it said more
+		return of.Err
+	}
+	return err
 }
 
 // isOf fails unless an answer is the object that was asked for: what stands in front of a

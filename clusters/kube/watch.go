@@ -71,7 +71,7 @@ func (a *Access) watch(ctx context.Context, q query, revision uint64) *stream {
 			err = nil
 		}
 		if err != nil {
-			err = fmt.Errorf("watch %s: %w", q.resource.Resource, err)
+			err = fmt.Errorf("watch %s: %w", q.resource.Resource, bare(err))
 		}
 		st.bring(ctx, event{kind: streamEnded, err: err, arrived: time.Now()})
 	}()

@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/reconcile/sinks"
 )
 
@@ -136,13 +136,13 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 	switch left := time.Until(c.Expires); {
 	case c.Expires.IsZero():
 	case left <= 0:
-		c.problem("failed", "the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", page.Coarse(-left))
+		c.problem("failed", "the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", duration.HumanDuration(-left))
 	case left < expiresSoon:
-		c.note("the credential ends in %s", page.Coarse(left))
+		c.note("the credential ends in %s", duration.HumanDuration(left))
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: readBuildVersion().Version})
+	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: build().Version})
 	if err == nil {
 		defer session.Close()
 		c.Version = session.Version()
@@ -159,7 +159,7 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 		c.note("may not read namespace kube-system: another cluster at the same address is not recognised")
 	}
 	if ahead := session.ClockOffset(); ahead.Abs() > skewAllowed {
-		c.note("its clock and the one here differ by %s", page.Coarse(ahead.Abs()))
+		c.note("its clock and the one here differ by %s", duration.HumanDuration(ahead.Abs()))
 	}
 	more(ctx, session)
 }

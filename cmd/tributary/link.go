@@ -145,7 +145,7 @@ func (f *linkFlags) reach(context string) (*rest.Config, dynamic.Interface, erro
 		return nil, nil, usage{fmt.Errorf("context %q: %w", context, err)}
 	}
 	access.QPS = -1
-	access.UserAgent = "tributary-link/" + readBuildVersion().Version
+	access.UserAgent = "tributary-link/" + build().Version
 	client, err := dynamic.NewForConfig(access)
 	return access, client, err
 }

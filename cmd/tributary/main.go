@@ -4,16 +4,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // CA roots where the machine has none, as in the image
+
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 // Exit codes of every command.
@@ -35,35 +40,32 @@ func main() {
 // dispatch runs the command that args name and returns its exit code.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
+	begun := false
+	for _, c := range root.Commands() {
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			begun = true
+			return run(cmd, args)
+		}
+	}
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	_, failed := errors.AsType[failure](err)
 	_, misused := errors.AsType[usage](err)
-	if !failed { // cobra's own: what it refuses before a command begins is how it was called
+	if !begun { // what cobra refuses before a command begins is how it was called
 		err = fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", command.CommandPath(), err)
-	if failed && !misused {
+	if begun && !misused {
 		return exitFailed
 	}
 	return exitUsage
 }
 
-// failure is the error of a command that has begun, and usage one in how it was called or in
-// its configuration.
-type (
-	failure struct{ error }
-	usage   struct{ error }
-)
-
-// Unwrap implements the interface of package errors.
-func (f failure) Unwrap() error { return f.error }
-
-// Unwrap implements the interface of package errors.
-func (u usage) Unwrap() error { return u.error }
+// usage is an error in how a command was called or in its configuration.
+type usage struct{ error }
 
 // newRoot returns all commands.
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -73,7 +75,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long: "Tributary carries the endpoints of many Kubernetes clusters into one ingress cluster.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage or invalid configuration. Errors go to stderr.",
 		SilenceUsage: true, SilenceErrors: true,
-		Version: readBuildVersion().Version,
+		Version: build().Version,
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -81,14 +83,36 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(),
 		newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
-	for _, c := range root.Commands() {
-		run := c.RunE
-		c.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := run(cmd, args); err != nil {
-				return failure{err}
-			}
-			return nil
-		}
-	}
 	return root
+}
+
+// version and commit are set by the linker (see the Makefile); a plain `go
+// build` falls back on what the toolchain recorded.
+var (
+	version = ""
+	commit  = ""
+)
+
+func newVersionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version of tributary, and of what it was built with", Args: cobra.NoArgs,
+	}
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		b := build()
+		text := map[string]string{"version": b.Version, "commit": b.Commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+		return show(cmd.OutOrStdout(), *output, text, func(p *printer) {
+			p.printf("tributary %s\ncommit    %s\ngo        %s\nplatform  %s\n", text["version"], text["commit"], text["go"], text["platform"])
+		})
+	}
+	return cmd
+}
+
+// build is what linker and toolchain know of this binary.
+func build() app.Build {
+	b := app.Build{Version: version, Commit: commit}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+	}
+	return app.Build{Version: cmp.Or(b.Version, "(devel)"), Commit: cmp.Or(b.Commit, "unknown")}
 }

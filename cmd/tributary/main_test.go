@@ -44,7 +44,7 @@ func TestUsage(t *testing.T) {
 		{"", 0, "Available Commands"},
 		{"--help", 0, "explain"},
 		{"--version", 0, "tributary"},
-		{"version", 0, "k8s.io/client-go"},
+		{"version", 0, "platform"},
 		{"version -o yaml", 0, "version:"},
 		{"version -o xml", 2, "must be one of text, json, yaml"},
 		{"version extra", 2, "extra"},

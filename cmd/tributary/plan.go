@@ -30,7 +30,7 @@ func newPlanCommand() *cobra.Command {
 			return err
 		}
 		logger := newLogger(cmd.ErrOrStderr(), "text", slog.LevelWarn) // the plan is the output; states are no news here
-		all, missing, err := app.New(watcher, app.Options{Path: *path, Build: appBuild(), Logger: logger}).Plan(cmd.Context(), *timeout)
+		all, missing, err := app.New(watcher, app.Options{Path: *path, Build: build(), Logger: logger}).Plan(cmd.Context(), *timeout)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func newRunCommand() *cobra.Command {
 			return err
 		}
 		logger := newLogger(cmd.ErrOrStderr(), *format, slog.LevelInfo-slog.Level(*verbosity))
-		return app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: appBuild(), Logger: logger})
+		return app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: build(), Logger: logger})
 	}
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/page"
@@ -83,11 +84,11 @@ func printSummary(p *printer, s *metrics.Status) {
 		}
 		p.printf("%-5s  %s\n       to do: %s\n", mark, f.Text, f.Do)
 	}
-	p.printf("\nInstance  %s, %s, up for %s\n", s.Instance, cmp.Or(s.Version, "version unknown"), page.Coarse(s.Time.Sub(s.Started)))
+	p.printf("\nInstance  %s, %s, up for %s\n", s.Instance, cmp.Or(s.Version, "version unknown"), duration.HumanDuration(s.Time.Sub(s.Started)))
 	switch l := s.Leader; {
 	case l.State == "":
 	case l.Writes():
-		p.printf("Leader    this process (%s), %s for %s\n", l.Identity, l.State, page.Coarse(s.Time.Sub(l.Since)))
+		p.printf("Leader    this process (%s), %s for %s\n", l.Identity, l.State, duration.HumanDuration(s.Time.Sub(l.Since)))
 	default:
 		p.printf("Leader    %s; this process (%s) is on standby\n", cmp.Or(l.Holder, "nobody"), l.Identity)
 	}
@@ -153,8 +154,8 @@ func printTroubles(p *printer, s *metrics.Status) {
 		conflicts = append(conflicts, []string{c.Namespace + "/" + c.Service, c.Reason, c.Cluster, page.Ago(c.Since, s.Time), c.Message})
 	}
 	for _, r := range s.Rejected {
-		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason, page.Ago(r.Since, s.Time)})
+		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason})
 	}
 	p.section("Conflicts", s.ConflictCount, []string{"SERVICE", "REASON", "CLUSTER", "SINCE", "MESSAGE"}, conflicts)
-	p.section("Rejected addresses", s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON", "SINCE"}, rejected)
+	p.section("Rejected addresses", s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON"}, rejected)
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
@@ -52,7 +55,7 @@ func newView(s *metrics.Status, records []*record.Change) *view {
 // texts are the functions of the template. Whatever a cluster chose passes one of those
 // that make it fit to be read.
 var texts = template.FuncMap{
-	"visible": visible, "dash": dash, "ago": Ago, "age": func(from, to time.Time) string { return Coarse(to.Sub(from)) }, "short": Short, "effects": effects,
+	"visible": visible, "dash": dash, "ago": Ago, "age": func(from, to time.Time) string { return duration.HumanDuration(to.Sub(from)) }, "short": Short, "effects": effects,
 	"lag":    func(s float64) string { return Short(seconds(s)) },
 	"late":   lagClass,
 	"plain":  func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
@@ -116,4 +119,64 @@ func lagClass(s float64) string {
 		return "bad"
 	}
 	return ""
+}
+
+// maxText bounds text on the page: an error may repeat what a server answered.
+const maxText = 400
+
+// visible makes text that a cluster chose fit for the page, and bounds its length.
+func visible(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return Legible(s)
+}
+
+// Legible makes text that a cluster chose fit to be read, on a page or a terminal: what is not meant to be seen
+// (control characters, marks that reverse the direction of what follows) becomes a replacement character.
+func Legible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// Short renders a duration with two or three digits.
+func Short(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms <= 0:
+		return "0"
+	case ms < 1:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 1_000:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms < 10_000:
+		return fmt.Sprintf("%.1f s", ms/1_000)
+	default:
+		return duration.HumanDuration(d)
+	}
+}
+
+// Ago renders a point in time relative to now; "never" for the zero time.
+func Ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return duration.HumanDuration(now.Sub(at)) + " ago"
+}
+
+// dash is shown for what is empty.
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return visible(s)
 }

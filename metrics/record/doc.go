@@ -4,9 +4,8 @@
 // Package record is the change record: what happened to one replica, why, and
 // how long each step took.
 //
-// change.go and cause.go are the value, whose form in JSON is part of the
-// contract; filter.go picks changes for a reader. ring.go
-// keeps those that ended, and log.go writes them to the log.
+// change.go is the value, whose form in JSON is part of the contract; filter.go picks
+// changes for a reader; ring.go remembers those that ended, and logs them.
 //
 // What never happens here: no waiting for a reader, and no list or buffer whose
 // size a cluster decides.

@@ -32,11 +32,10 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:9450", "`address` at which Tributary's requests are taken")
 	socket := flag.String("socket", "/run/haproxy/admin.sock", "`path` of HAProxy's runtime socket, of level admin")
 	token := flag.String("token-file", "", "`file` with the token that requests must bear; empty: none")
-	drain := flag.Duration("drain", 30*time.Second, "how long a server may finish its requests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, *listen, *token, newReceiver(runtimeSocket(*socket), *drain)); err != nil {
+	if err := serve(ctx, *listen, *token, newReceiver(runtimeSocket(*socket))); err != nil {
 		slog.Error("cannot serve", "error", err)
 		os.Exit(1)
 	}

@@ -29,14 +29,11 @@ const (
 
 // receiver keeps the servers of HAProxy equal to what it was told last.
 type receiver struct {
-	run   func(command string) (string, error)
-	drain time.Duration
+	run func(command string) (string, error)
 
 	mu sync.Mutex
 	// told is what was told last of each Service that has a backend, by that.
 	told map[string]service
-	// draining is since when a server, as BACKEND/NAME, gets nothing new.
-	draining map[string]time.Time
 }
 
 // service has the addresses of the servers that it is to have, by name.
@@ -51,8 +48,8 @@ type server struct {
 	sessions int
 }
 
-func newReceiver(run func(string) (string, error), drain time.Duration) *receiver {
-	return &receiver{run: run, drain: drain, told: map[string]service{}, draining: map[string]time.Time{}}
+func newReceiver(run func(string) (string, error)) *receiver {
+	return &receiver{run: run, told: map[string]service{}}
 }
 
 // take makes HAProxy what events say, unless something newer was told.
@@ -72,7 +69,7 @@ func (r *receiver) take(events []event) error {
 			r.told[backend] = service{e.Generation, serversOf(e.Endpoints)}
 		}
 	}
-	return r.lockedApply(time.Now())
+	return r.lockedApply(false)
 }
 
 // isName reports whether a name is nothing else in a command of the socket.
@@ -101,9 +98,9 @@ func (r *receiver) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			r.mu.Lock()
-			if err := r.lockedApply(now); err != nil {
+			if err := r.lockedApply(true); err != nil {
 				slog.Error("HAProxy is not as it should be", "error", err)
 			}
 			r.mu.Unlock()
@@ -112,8 +109,9 @@ func (r *receiver) keep(ctx context.Context) {
 }
 
 // lockedApply makes HAProxy what was told, by one look at it. What has no backend is
-// forgotten, and what was deleted as soon as nothing is left of it.
-func (r *receiver) lockedApply(now time.Time) error {
+// forgotten, and what was deleted as soon as nothing is left of it. Only a later look takes
+// away what has drained: even a server that seems idle may have just been chosen.
+func (r *receiver) lockedApply(later bool) error {
 	if len(r.told) == 0 {
 		return nil
 	}
@@ -121,11 +119,6 @@ func (r *receiver) lockedApply(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(r.draining, func(at string, _ time.Time) bool {
-		backend, name, _ := strings.Cut(at, "/")
-		_, known := all[backend][name]
-		return !known
-	})
 	var faults []error
 	for _, backend := range slices.Sorted(maps.Keys(r.told)) {
 		current, desired := all[backend], r.told[backend].servers
@@ -133,14 +126,14 @@ func (r *receiver) lockedApply(now time.Time) error {
 			delete(r.told, backend)
 			continue
 		}
-		faults = append(faults, r.lockedServe(backend, desired, current, now))
+		faults = append(faults, r.lockedServe(backend, desired, current, later))
 	}
 	return errors.Join(faults...)
 }
 
 // lockedServe makes one backend what was told: new servers first, so that there is always
 // one; then those that are not wanted drain, and go when they have nothing left.
-func (r *receiver) lockedServe(backend string, desired map[string]string, current map[string]server, now time.Time) error {
+func (r *receiver) lockedServe(backend string, desired map[string]string, current map[string]server, later bool) error {
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
 		at := backend + "/" + name
 		s, known := current[name]
@@ -157,7 +150,7 @@ func (r *receiver) lockedServe(backend string, desired map[string]string, curren
 		delete(current, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(current)) {
-		if err := r.lockedLeave(backend+"/"+name, current[name], now); err != nil {
+		if err := r.lockedLeave(backend+"/"+name, current[name], later); err != nil {
 			return err
 		}
 	}
@@ -165,16 +158,12 @@ func (r *receiver) lockedServe(backend string, desired map[string]string, curren
 }
 
 // lockedLeave lets a server finish what it has, and takes it away then.
-func (r *receiver) lockedLeave(at string, s server, now time.Time) error {
-	since, draining := r.draining[at]
-	if !draining || s.takes {
-		if err := r.command("set server " + at + " state drain"); err != nil {
-			return err
-		}
-		since, r.draining[at] = now, now // not before HAProxy has done so
+func (r *receiver) lockedLeave(at string, s server, later bool) error {
+	if s.takes {
+		return r.command("set server " + at + " state drain")
 	}
-	if now.Sub(since) < keepEvery || s.sessions > 0 && now.Sub(since) < r.drain {
-		return nil // even one that seems idle may have just been chosen
+	if s.sessions > 0 || !later {
+		return nil
 	}
 	if err := r.command("set server " + at + " state maint"); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // balancer plays HAProxy's socket for the backend shop_web.
@@ -89,7 +88,7 @@ func eventOf(generation int64, addresses ...string) []event {
 
 func TestReceiver(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, 10*time.Second)
+	r := newReceiver(b.run)
 	expect := func(want string, err error) {
 		t.Helper()
 		if got := b.said(); err != nil || got != want {
@@ -100,15 +99,14 @@ func TestReceiver(t *testing.T) {
 	expect("", r.take(eventOf(1, "10.0.0.1")))
 	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready; set a_10.0.0.1_80 state drain", r.take(eventOf(2, "fd00::2")))
 	expect("", r.take(eventOf(1, "10.0.0.1"))) // late
-	now := time.Now()
 	b.sessions["a_10.0.0.1_80"] = 1
-	expect("", r.lockedApply(now.Add(5*time.Second)))
+	expect("", r.lockedApply(true))
 	expect("set a_10.0.0.1_80 state ready", r.take(eventOf(3, "10.0.0.1", "fd00::2"))) // it returns
 	expect("set a_10.0.0.1_80 state drain", r.take(eventOf(4, "fd00::2")))
 	b.sessions["a_10.0.0.1_80"] = 0
-	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(now.Add(5*time.Second)))
+	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(true))
 	clear(b.states) // HAProxy was started anew
-	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(now))
+	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(true))
 	inventory := func(generation int64, services ...string) []event {
 		e := event{Type: typeInventory}
 		e.Data.Generation, e.Data.Services = generation, services
@@ -128,7 +126,7 @@ func TestReceiver(t *testing.T) {
 // soon as it has no server left; and one look at HAProxy is enough for all.
 func TestWhatIsKept(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, 10*time.Second)
+	r := newReceiver(b.run)
 	expect := func(kept int, said string, err error) {
 		t.Helper()
 		if got := b.said(); err != nil || got != said || len(r.told) != kept || b.looks > 1 {
@@ -143,11 +141,10 @@ func TestWhatIsKept(t *testing.T) {
 		batch = append(batch, other)
 	}
 	expect(1, "add a_10.0.0.1_80 10.0.0.1:80; set a_10.0.0.1_80 state ready", r.take(batch))
-	now := time.Now()
 	deleted := eventOf(2)
 	expect(1, "set a_10.0.0.1_80 state drain", r.take(deleted))
-	expect(1, "set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(now.Add(5*time.Second)))
-	expect(0, "", r.lockedApply(now.Add(6*time.Second)))
+	expect(1, "set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(true))
+	expect(0, "", r.lockedApply(true))
 	expect(0, "", r.take(deleted)) // told again
 }
 
@@ -155,7 +152,7 @@ func TestWhatIsKept(t *testing.T) {
 // until it is done; and it is done again where HAProxy was started anew.
 func TestDrainIsCarriedOut(t *testing.T) {
 	b := &balancer{states: map[string]string{"a_10.0.0.1_80": "no check"}, sessions: map[string]int{"a_10.0.0.1_80": 1}}
-	r := newReceiver(b.run, 30*time.Second)
+	r := newReceiver(b.run)
 	b.fails = "set server"
 	for range 2 {
 		if err := r.take(eventOf(1)); err == nil || b.said() != "" {
@@ -180,7 +177,7 @@ func TestRequests(t *testing.T) {
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := handler(newReceiver(b.run, time.Second), token)
+	h := handler(newReceiver(b.run), token)
 	const batch = `[{"type":"x","data":{"generation":1,"namespace":"shop","name":"web","endpoints":[{"address":"10.0.0.1","ports":[{"port":80}],"cluster":"a","ready":true}]}}]`
 	var got []int
 	for _, c := range []struct {
@@ -219,7 +216,7 @@ func TestRequests(t *testing.T) {
 // TestNothingElseInACommand: what an event says begins no other command of the socket.
 func TestNothingElseInACommand(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
-	r := newReceiver(b.run, time.Second)
+	r := newReceiver(b.run)
 	for i, spoil := range []func(e *event){
 		func(e *event) { e.Data.Endpoints[0].Cluster = "x;disable frontend web;" },
 		func(e *event) { e.Data.Endpoints[0].Address = "10.0.0.1 ;shutdown" },

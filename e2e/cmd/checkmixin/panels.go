@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/deploy/mixin"
+	"tributary.dev/tributary/internal/mixin"
 	"tributary.dev/tributary/e2e/fleet"
 )
 

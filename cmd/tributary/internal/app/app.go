@@ -5,16 +5,15 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters"
@@ -51,10 +50,11 @@ type App struct {
 	ingress    *ingress
 	permit     *leader.Permit
 	set        *clusters.Set
-	source     *source
 	reconciler *reconcile.Reconciler
 	identities *reconcile.Identities
 	sinks      *sinks.Set
+	// settings are those of the configuration that runs.
+	settings atomic.Pointer[reconcile.Settings]
 	// elector is nil until the pages are served.
 	elector atomic.Pointer[leader.Elector]
 	// ready latches: once everything that could be seen was seen, a restart would
@@ -77,7 +77,7 @@ type App struct {
 func New(watcher *config.Watcher, o Options) *App {
 	loaded := watcher.Loaded()
 	a := &App{
-		Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{}, source: &source{},
+		Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{},
 		loaded: loaded, loadedAt: time.Now(), joined: make(chan struct{}),
 	}
 	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Export: o.export, Status: a.status})
@@ -92,9 +92,8 @@ func New(watcher *config.Watcher, o Options) *App {
 			return a.metrics.Transport(metrics.RoleMember, member)
 		},
 	})
-	a.source.set = a.set
 	a.reconciler = reconcile.New(reconcile.Options{
-		Access: a.ingress.follow, Write: a.ingress.write, Source: a.source, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
+		Access: a.ingress.follow, Write: a.ingress.write, Source: a, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
 		Instance: loaded.Config.Instance, Events: a.events, Logger: o.Logger,
 	})
 	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
@@ -178,13 +177,7 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 // known, or what the ingress cluster has would be taken for that of clusters that left: those
 // that are Secrets are waited for, but not for ever, since those of the file need no Secret.
 func (a *App) lead(ctx context.Context) {
-	for a.running().SecretsUnread && time.Since(a.started) < readyAfter {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(listedLook / 10):
-		}
-	}
+	_ = wait.PollUntilContextTimeout(ctx, listedLook, readyAfter, true, func(context.Context) (bool, error) { return !a.running().SecretsUnread, nil })
 	select {
 	case <-ctx.Done():
 		return
@@ -236,14 +229,14 @@ func (a *App) apply(loaded *config.Loaded) {
 
 // use hands a configuration, in place of a former one, to all who go by it.
 func (a *App) use(former, loaded *config.Loaded) {
-	before := notesOn(former)
-	for _, n := range notesOn(loaded) {
-		if !slices.Contains(before, n) {
-			a.Logger.Warn(n.what, "cluster", n.cluster, "note", n.why)
+	told := problems(former)
+	for _, problem := range problems(loaded) {
+		if !slices.Contains(told, problem) {
+			a.Logger.Warn("configuration", "problem", problem)
 		}
 	}
 	a.ingress.use(loaded.Ingress)
-	a.source.use(loaded)
+	a.settings.Store(settingsOf(loaded.Config))
 	for _, c := range former.Config.Clusters {
 		if _, stays := loaded.Members[c.Name]; !stays {
 			a.Logger.Info("member removed from the configuration", "cluster", c.Name)
@@ -263,26 +256,30 @@ func (a *App) applyMembers(recorded bool) {
 	}
 }
 
-// note is what an operator should know of a configuration: it is logged when it is news.
-type note struct{ what, cluster, why string }
-
-// notesOn are all notes on a configuration.
-func notesOn(loaded *config.Loaded) (all []note) {
-	add := func(what, cluster, why string) {
-		if why != "" {
-			all = append(all, note{what, cluster, why})
+// refusedOf are the Secrets and kubeconfigs of a configuration that are not used as they are, each with the reason.
+func refusedOf(loaded *config.Loaded) (all []string) {
+	for _, err := range loaded.SecretErrors {
+		all = append(all, err.Error())
+	}
+	for _, c := range loaded.Config.Clusters {
+		if err := loaded.Members[c.Name].Err; err != nil {
+			all = append(all, fmt.Sprintf("the kubeconfig or the settings of cluster %s are refused: %v", c.Name, err))
 		}
 	}
-	access := func(cluster string, access config.Access) {
-		add("kubeconfig refused, the former connection stays", cluster, text(access.Err))
-		add("about a kubeconfig", cluster, access.Note)
+	if err := loaded.Ingress.Err; err != nil {
+		all = append(all, fmt.Sprintf("the kubeconfig of the ingress cluster is refused: %v", err))
 	}
-	add("configuration refused, the running one stays", "", text(loaded.Refused))
-	add("a Secret is no member", "", text(errors.Join(loaded.SecretErrors...)))
-	add("a change of the configuration waits for a restart", "", strings.Join(loaded.Restart, ", "))
-	access("ingress", loaded.Ingress)
-	for _, c := range loaded.Config.Clusters {
-		access(c.Name, loaded.Members[c.Name])
+	return all
+}
+
+// problems are all that an operator should know of a configuration: each is logged when it is news.
+func problems(loaded *config.Loaded) []string {
+	all := refusedOf(loaded)
+	if loaded.Refused != nil {
+		all = append(all, "configuration refused, the running one stays: "+loaded.Refused.Error())
+	}
+	for _, field := range loaded.Restart {
+		all = append(all, "a change of "+field+" waits for a restart")
 	}
 	return all
 }

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -21,6 +23,7 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/leader"
+	"tributary.dev/tributary/syncer"
 )
 
 const (
@@ -122,7 +125,7 @@ func (a *App) ingressStatus() metrics.IngressStatus {
 	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Cache.HasSynced(), Replicas: len(a.reconciler.Cache.Keys())}
 	session := a.ingress.follow.Current()
 	if session != nil {
-		s.LastContact, s.Version = utc(session.LastContact()), session.Version()
+		s.LastContact, s.Version = session.LastContact().UTC(), session.Version()
 	}
 	err := errors.Join(a.ingress.trouble(), trouble)
 	switch {
@@ -142,23 +145,18 @@ func (a *App) ingressStatus() metrics.IngressStatus {
 // ownNamespace makes Tributary's own namespace if it is missing, as it is where no chart has
 // made it. It tries until there is an answer. Who may not read or make it goes on.
 func (i *ingress) ownNamespace(ctx context.Context, name string, labels map[string]string) {
-	for ctx.Err() == nil {
+	_ = wait.PollUntilContextCancel(ctx, ingressRetry, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
 		client, err := clientOf(i.elect)(ctx)
 		if err == nil {
-			asking, cancel := context.WithTimeout(ctx, openTimeout)
-			if _, err = client.CoreV1().Namespaces().Get(asking, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-				_, err = client.CoreV1().Namespaces().Create(asking, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-			}
-			cancel()
+			_, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		}
-		if err == nil || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
-			return
+		if apierrors.IsNotFound(err) {
+			_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(ingressRetry):
-		}
-	}
+		return err == nil || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err), nil
+	})
 }
 
 // clientOf is how the client of a way is asked for.
@@ -170,4 +168,56 @@ func clientOf(way *kube.Access) func(context.Context) (kubernetes.Interface, err
 		}
 		return session.Clientset(), nil
 	}
+}
+
+// LeasePrefix is that of the leader's Lease; the name of the installation follows.
+const LeasePrefix = "tributary-leader."
+
+// newElector takes part in the election of the configuration that the process started with.
+func (a *App) newElector(loaded *config.Loaded, address string) *leader.Elector {
+	c := loaded.Config
+	return leader.New(leader.Options{
+		Client: clientOf(a.ingress.elect), Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(address), Labels: labelsOf(c),
+		LeaseDuration: c.LeaderElection.LeaseDuration.Value(), Disabled: !c.LeaderElection.Enabled, Permit: a.permit, Logger: a.Logger,
+	})
+}
+
+// labelsOf are those of what is ours beside replicas.
+func labelsOf(c *config.Config) map[string]string {
+	return map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: c.Instance}
+}
+
+// holder is the name by which this process holds the Lease. It outlasts a restart in place, so that a process waits for
+// nothing that it held itself, and no two processes that run have it: in a pod its name, which the API server of the ingress
+// cluster knows, too; elsewhere the name of the host and the address of the pages, which one process alone can listen at.
+func holder(address string) string {
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "tributary"
+	}
+	return host + "_" + address
+}
+
+func (a *App) leaderStatus() metrics.LeaderStatus {
+	elector := a.elector.Load()
+	if elector == nil || !a.reconciler.Cache.HasSynced() {
+		return metrics.LeaderStatus{}
+	}
+	e := elector.State()
+	out := metrics.LeaderStatus{State: "standby", Since: e.Since.UTC(), Identity: e.Identity, Holder: e.Holder, Lease: e.Lease}
+	switch {
+	case e.Leading && !a.running().Config.LeaderElection.Enabled:
+		out.State = "alone"
+	case e.Leading:
+		out.State = "leading"
+	case out.Holder == out.Identity: // its own Lease, which it may not renew: nobody leads
+		out.Holder = ""
+	}
+	if e.Err != nil {
+		out.Error = e.Err.Error()
+	}
+	return out
 }

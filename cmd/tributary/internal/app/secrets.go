@@ -33,18 +33,19 @@ func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) (
 	if err != nil {
 		return nil, fmt.Errorf("list the Secrets of members in %s: %w", c.Namespace, err)
 	}
-	all := []config.Secret{}
-	for _, object := range objects {
-		if secret, ok := object.(*corev1.Secret); ok {
-			all = append(all, slimSecret(secret))
-		}
-	}
-	return all, nil
+	return slimSecrets(c, objects...), nil
 }
 
-// slimSecret is what is read of a Secret.
-func slimSecret(s *corev1.Secret) config.Secret {
-	return config.Secret{Namespace: s.Namespace, Name: s.Name, Settings: s.Annotations[config.SettingsAnnotation], Kubeconfig: s.Data[config.SecretKey]}
+// slimSecrets is what is read of those objects that are Secrets with the labels of members.
+func slimSecrets(c *config.Config, objects ...runtime.Object) []config.Secret {
+	all := []config.Secret{}
+	selector, err := labels.Parse(c.ClustersFrom.Secrets.Selector)
+	for _, object := range objects {
+		if s, ok := object.(*corev1.Secret); ok && err == nil && selector.Matches(labels.Set(s.Labels)) {
+			all = append(all, config.Secret{Namespace: s.Namespace, Name: s.Name, Settings: s.Annotations[config.SettingsAnnotation], Kubeconfig: s.Data[config.SecretKey]})
+		}
+	}
+	return all
 }
 
 // secrets follows the Secrets that are members. What was read counts while nothing can be read.
@@ -96,10 +97,6 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	selector, err := labels.Parse(c.ClustersFrom.Secrets.Selector)
-	if err != nil {
-		return err
-	}
 	next := map[string]config.Secret{}
 	for _, secret := range listed {
 		next[secret.Name] = secret
@@ -111,8 +108,9 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 		object, failed := session.Ask(ctx, kube.Secrets, syncer.Key{Namespace: c.Namespace, Name: name})
 		if failed != nil {
 			next[name], err = before, failed
-		} else if secret := selected(object, selector); secret != nil {
-			next[name] = slimSecret(secret)
+		}
+		for _, secret := range slimSecrets(c, object) {
+			next[name] = secret
 		}
 	}
 	if s.known == nil || !reflect.DeepEqual(s.known, next) {
@@ -120,12 +118,4 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 		s.offer(slices.Collect(maps.Values(next)))
 	}
 	return err
-}
-
-// selected is the Secret of an answer, if it has the labels; nil: it is not there, or no member.
-func selected(object runtime.Object, selector labels.Selector) *corev1.Secret {
-	if secret, ok := object.(*corev1.Secret); ok && selector.Matches(labels.Set(secret.Labels)) {
-		return secret
-	}
-	return nil
 }

@@ -8,10 +8,8 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/metrics/record"
@@ -21,57 +19,38 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// source shows the members and the configuration to the reconciler: it implements
-// reconcile.Source.
-type source struct {
-	set *clusters.Set
-	now atomic.Pointer[sourceOf]
-}
-
-// sourceOf is what a configuration says to the reconciler.
-type sourceOf struct {
-	*reconcile.Settings
-	place func(namespace, member string) int
-	// unread is true while members are not known that are Secrets.
-	unread bool
-}
-
-// use makes a configuration the one that counts.
-func (s *source) use(loaded *config.Loaded) {
-	c := loaded.Config
-	s.now.Store(&sourceOf{
-		place: c.Replicas.Place, unread: loaded.SecretsUnread,
-		Settings: &reconcile.Settings{
-			MayWrite: c.MayWrite(),
-			Settings: plan.Settings{
-				Instance: c.Instance, WriteEndpoints: c.Replicas.WritesEndpoints(), CreateNamespaces: c.Replicas.CreateNamespaces,
-				DropOrphans: c.Replicas.Orphans == config.OrphansDelete,
-				CopyLabel:   c.Replicas.CopiesLabel(), CopyAnnotation: c.Replicas.CopiesAnnotation(),
-			},
+// settingsOf are what a configuration says to the reconciler.
+func settingsOf(c *config.Config) *reconcile.Settings {
+	return &reconcile.Settings{
+		MayWrite: c.MayWrite(),
+		Settings: plan.Settings{
+			Instance: c.Instance, WriteEndpoints: c.Replicas.WritesEndpoints(), CreateNamespaces: c.Replicas.CreateNamespaces,
+			DropOrphans: c.Replicas.Orphans == config.OrphansDelete,
+			CopyLabel:   c.Replicas.CopiesLabel(), CopyAnnotation: c.Replicas.CopiesAnnotation(),
 		},
-	})
+	}
 }
 
-// Shares implements reconcile.Source.
-func (s *source) Shares(replica syncer.Key) []plan.Share {
-	given, now := s.set.Give(replica), s.now.Load()
+// Shares implements reconcile.Source: the App shows the members and the configuration to the reconciler.
+func (a *App) Shares(replica syncer.Key) []plan.Share {
+	given, replicas := a.set.Give(replica), &a.running().Config.Replicas
 	shares := make([]plan.Share, len(given))
 	for i, g := range given {
 		shares[i] = plan.Share{
-			Member: g.Member, Place: now.place(replica.Namespace, g.Member), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve,
+			Member: g.Member, Place: replicas.Place(replica.Namespace, g.Member), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve,
 		}
 	}
 	return shares
 }
 
 // Settings implements reconcile.Source.
-func (s *source) Settings() *reconcile.Settings { return s.now.Load().Settings }
+func (a *App) Settings() *reconcile.Settings { return a.settings.Load() }
 
 // Replicas implements reconcile.Source.
-func (s *source) Replicas() iter.Seq[syncer.Key] { return slices.Values(s.set.Replicas()) }
+func (a *App) Replicas() iter.Seq[syncer.Key] { return slices.Values(a.set.Replicas()) }
 
 // AllListed implements reconcile.Source.
-func (s *source) AllListed() bool { return !s.now.Load().unread && s.set.AllListed() }
+func (a *App) AllListed() bool { return !a.running().SecretsUnread && a.set.AllListed() }
 
 // Dirty hands what a member reports to the reconciler: it implements clusters.Sink.
 func (a *App) Dirty(name string, changes []member.Change, bulk bool) {
@@ -134,7 +113,7 @@ func (a *App) onceListed(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		now := a.source.AllListed()
+		now := a.AllListed()
 		if now && !before {
 			a.compareAll(record.EventListed)
 		}

@@ -4,8 +4,12 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
@@ -27,14 +31,7 @@ func (a *App) status() metrics.Status {
 	s.Config = metrics.ConfigStatus{File: a.Path, LoadedAt: a.loadedAt.UTC(), Restart: loaded.Restart}
 	a.mu.Unlock()
 	s.Instance, s.Config.Error = loaded.Config.Instance, text(loaded.Refused)
-	for _, err := range loaded.SecretErrors {
-		s.Config.Refused = append(s.Config.Refused, err.Error())
-	}
-	for _, c := range loaded.Config.Clusters {
-		if err := loaded.Members[c.Name].Err; err != nil {
-			s.Config.Refused = append(s.Config.Refused, fmt.Sprintf("the kubeconfig or the settings of cluster %s are refused: %v", c.Name, err))
-		}
-	}
+	s.Config.Refused = refusedOf(loaded)
 	s.NotReady = a.notReady(loaded, s.Clusters)
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
@@ -52,7 +49,7 @@ func (a *App) status() metrics.Status {
 	for _, k := range a.sinks.Status() {
 		s.Sinks = append(s.Sinks, metrics.SinkStatus{
 			Name: k.Name, URL: k.URL, State: k.State, LagSeconds: max(0, k.Lag.Seconds()), Services: k.Services, Pending: k.Pending, Refused: k.Refused,
-			Requests: k.Requests, Failures: k.Failures, LastAcknowledged: utc(k.LastAcknowledged), LastError: k.LastError,
+			Requests: k.Requests, Failures: k.Failures, LastAcknowledged: k.LastAcknowledged.UTC(), LastError: k.LastError,
 		})
 	}
 	return s
@@ -68,7 +65,7 @@ func (a *App) members(now time.Time) []metrics.ClusterStatus {
 		if arrival, waiting := oldest[c.Name]; waiting {
 			c.LagSeconds = max(c.LagSeconds, now.Sub(arrival).Seconds())
 		}
-		c.Since, c.LastContact, c.LastErrorAt, c.CredentialExpires = utc(c.Since), utc(c.LastContact), utc(c.LastErrorAt), utc(c.CredentialExpires)
+		c.Since, c.LastContact, c.LastErrorAt, c.CredentialExpires = c.Since.UTC(), c.LastContact.UTC(), c.LastErrorAt.UTC(), c.CredentialExpires.UTC()
 	}
 	return all
 }
@@ -101,10 +98,39 @@ func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (
 	return reasons
 }
 
-// utc leaves the zero time as it is, which a status shows as never.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
+// planLook is how often it is looked whether everything has been listed.
+const planLook = 20 * time.Millisecond
+
+// Plan lists the ingress cluster and the members, and compares every replica. Nothing is
+// written. missing are the members that were not listed in time: what the ingress cluster has of them is
+// taken as their share.
+func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.Comparison, missing []metrics.ClusterStatus, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { a.ingress.run(ctx) })
+	a.follow(ctx, &running)
+	deadline, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	if a.reconciler.Cache.WaitForSync(deadline) != nil {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, fmt.Errorf("the ingress cluster was not listed within %s: %s", timeout, a.ingressStatus().LastError)
 	}
-	return t.UTC()
+	select {
+	case <-deadline.Done():
+	case <-a.joined: // before it nothing is a member
+	}
+	_ = wait.PollUntilContextCancel(deadline, planLook, true, func(context.Context) (bool, error) { return a.AllListed(), nil })
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	for _, m := range a.members(time.Now()) {
+		if !m.Synced {
+			missing = append(missing, m)
+		}
+	}
+	return a.reconciler.Plan(), missing, nil
 }

@@ -48,11 +48,7 @@ func (o *Options) checkServer() error {
 	case o.Server.Insecure:
 		return errors.New("the context skips the verification of the server's certificate: give the context a certificate-authority")
 	}
-	text, err := o.kubeconfig("token")
-	if _, faults := kubeconfig.FromSecret("", text); len(faults) > 0 {
-		err = faults.ToAggregate()
-	}
-	return err
+	return nil
 }
 
 // checkFile reports why a file may not be replaced or removed: link did not make it for this

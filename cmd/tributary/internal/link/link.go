@@ -130,10 +130,7 @@ func Unlink(ctx context.Context, o *Options) error {
 	if err := o.unstore(ctx); err != nil {
 		return err
 	}
-	if err := o.removeLabelled(ctx, nil); err != nil {
-		return err
-	}
-	return o.removeNamespace(ctx)
+	return o.removeLabelled(ctx, nil)
 }
 
 //go:embed member.yaml
@@ -231,13 +228,13 @@ func (o *Options) delete(ctx context.Context, client dynamic.Interface, is *unst
 }
 
 // removeLabelled deletes what carries our labels in the member, what is wanted aside: bindings
-// before roles, and the account last.
+// before roles, then the account, and at last the namespace that link made, if nobody else lives there.
 func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) error {
 	selector := fmt.Sprintf("%s=%s,%s=%s,%s=%s", syncer.LabelManagedBy, syncer.ManagedBy, nameLabel, nameValue, accountLabel, o.Account)
 	rbac := rbacv1.SchemeGroupVersion
 	for _, kind := range []schema.GroupVersionResource{
 		rbac.WithResource("clusterrolebindings"), rbac.WithResource("clusterroles"), rbac.WithResource("rolebindings"), rbac.WithResource("roles"),
-		{Version: "v1", Resource: "serviceaccounts"},
+		{Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "namespaces"},
 	} {
 		found, err := o.Member.Resource(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
@@ -247,10 +244,14 @@ func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) er
 			return fmt.Errorf("list %s: %w", kind.Resource, err)
 		}
 		for i := range found.Items {
-			if wanted[named(&found.Items[i])] {
-				continue
+			is, keep := &found.Items[i], wanted[named(&found.Items[i])]
+			if kind.Resource == "namespaces" && !keep {
+				keep, err = o.inhabited(ctx, is.GetName())
 			}
-			if err := o.delete(ctx, o.Member, &found.Items[i]); err != nil {
+			if err == nil && !keep {
+				err = o.delete(ctx, o.Member, is)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -258,20 +259,10 @@ func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) er
 	return nil
 }
 
-// removeNamespace deletes the namespace of the account if link made it and no other account lives in it: another
+// inhabited reports whether a namespace has another account than ours, which went before: another
 // ingress cluster's, or that of Tributary itself.
-func (o *Options) removeNamespace(ctx context.Context) error {
-	namespaces, accounts := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
-	is, err := o.Member.Resource(namespaces).Get(ctx, o.Namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
-		return nil
-	}
-	if err != nil || !made(is) {
-		return err
-	}
-	others, err := o.Member.Resource(accounts).Namespace(o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name!=default"})
-	if err != nil || len(others.Items) > 0 {
-		return err
-	}
-	return o.delete(ctx, o.Member, is)
+func (o *Options) inhabited(ctx context.Context, namespace string) (bool, error) {
+	accounts := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	others, err := o.Member.Resource(accounts).Namespace(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name!=default"})
+	return err == nil && len(others.Items) > 0, err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // chartFiles are the alerts and dashboards.
-const chartFiles = "../helm/tributary/files"
+const chartFiles = "../../deploy/helm/tributary/files"
 
 func readAlerts(t *testing.T) []Alert {
 	t.Helper()
@@ -199,7 +199,7 @@ func TestRunbooks(t *testing.T) {
 // TestTheyAreTested: alerts_test.yaml, which promtool runs, has a firing and a silent case for every alert, and the query of
 // every annotation as Grafana sends it.
 func TestTheyAreTested(t *testing.T) {
-	text, err := os.ReadFile("../prometheus/alerts_test.yaml")
+	text, err := os.ReadFile("../../deploy/prometheus/alerts_test.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 // packages no file from outside of a chart.
 //
 // Its tests compare every query with the table of families, and every alert with its section in docs/operations.md; `make
-// mixin` asks a real Prometheus. It is not part of the tributary binary.
+// mixin` asks a real Prometheus.
 package mixin
 
 import (
@@ -53,60 +53,36 @@ func Alerts(files string) ([]Alert, error) {
 type Dashboard struct {
 	// File is the name of the file it was read from.
 	File        string `json:"-"`
-	UID         string `json:"uid"`
-	Title       string `json:"title"`
+	Title       string
 	Annotations struct {
-		List []Annotation `json:"list"`
-	} `json:"annotations"`
-	Panels []Panel `json:"panels"`
+		// List marks moments on every graph: Expr says when.
+		List []struct{ Name, Expr string }
+	}
+	Panels []Panel
 }
 
-// Annotation marks moments on every graph: Expr says when.
-type Annotation struct {
-	Name string `json:"name"`
-	Expr string `json:"expr"`
-}
-
-// Panel is a panel, or with Type "row" a headline.
+// Panel is a panel, or with Type "row" a headline. GridPos is where it is, on a grid 24 columns wide.
 type Panel struct {
-	ID          int      `json:"id"`
-	Type        string   `json:"type"`
-	Title       string   `json:"title"`
-	Description string   `json:"description"`
-	GridPos     GridPos  `json:"gridPos"`
-	Targets     []Target `json:"targets"`
-	FieldConfig struct {
-		Defaults struct {
-			Unit string `json:"unit"`
-		} `json:"defaults"`
-		Overrides []Override `json:"overrides"`
-	} `json:"fieldConfig"`
+	ID                       int
+	Type, Title, Description string
+	GridPos                  struct{ H, W, X, Y int }
+	Targets                  []struct{ RefID, Expr string }
+	FieldConfig              struct {
+		Defaults  struct{ Unit string }
+		Overrides []struct {
+			Matcher    struct{ Options string }
+			Properties []struct {
+				ID    string
+				Value json.RawMessage
+			}
+		}
+	}
 	Transformations []struct {
-		ID      string `json:"id"`
 		Options struct {
 			// RenameByName has the title of each column of a table.
-			RenameByName map[string]string `json:"renameByName"`
-		} `json:"options"`
-	} `json:"transformations"`
-}
-
-// GridPos is where a panel is on a grid 24 columns wide.
-type GridPos struct{ H, W, X, Y int }
-
-// Target is one query.
-type Target struct {
-	RefID        string `json:"refId"`
-	Expr         string `json:"expr"`
-	LegendFormat string `json:"legendFormat"`
-}
-
-// Override says how a table shows one column.
-type Override struct {
-	Matcher    struct{ Options string } `json:"matcher"`
-	Properties []struct {
-		ID    string          `json:"id"`
-		Value json.RawMessage `json:"value"`
-	} `json:"properties"`
+			RenameByName map[string]string
+		}
+	}
 }
 
 // Dashboards reads those in the directory of the chart's files, by the order of their names.

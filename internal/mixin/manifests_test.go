@@ -32,7 +32,7 @@ type manifests struct {
 
 func readManifests(t *testing.T) *manifests {
 	t.Helper()
-	text, err := os.ReadFile("../kubernetes/ingress.yaml")
+	text, err := os.ReadFile("../../deploy/kubernetes/ingress.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ type monitor struct {
 // TestServiceMonitorFindsThePod: from the ServiceMonitor to the Service, to the
 // pod and to the port on which the process listens.
 func TestServiceMonitorFindsThePod(t *testing.T) {
-	text, err := os.ReadFile("../kubernetes/servicemonitor.yaml")
+	text, err := os.ReadFile("../../deploy/kubernetes/servicemonitor.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
