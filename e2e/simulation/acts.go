@@ -20,7 +20,7 @@ import (
 
 // acts are what happens in members: the life of pods and Services. What goes wrong, and what
 // is done to the ingress cluster and to Tributary itself, is in faults.go.
-var acts = slices.Concat(life, faults)
+var acts = slices.Concat(life, linkFaults(), faults)
 
 var life = []act{
 	{name: "deployment", do: func(w *world, s Step) bool { return w.deploy(s, false) }},
@@ -114,9 +114,12 @@ var life = []act{
 		w.until(span(s.C), func() { c.hear(node, true) })
 		return true
 	}},
-	{name: "switch", rate: 3, do: onService(func(svc *corev1.Service, s Step) { // blue and green
+	{name: "release", rate: 3, do: func(w *world, s Step) bool { // blue and green
+		return w.onWorkload(s, func(c *Cluster, l *workload) { c.release(l, span(s.C%4)) })
+	}},
+	{name: "switch", rate: 1, do: onService(func(svc *corev1.Service, s Step) {
 		if svc.Spec.Selector != nil {
-			svc.Spec.Selector["color"] = [...]string{"blue", "green"}[s.C%2]
+			svc.Spec.Selector["color"] = colors[s.C%2]
 		}
 	})},
 	{name: "port", rate: 2, do: onService(func(svc *corev1.Service, s Step) {
@@ -165,6 +168,7 @@ var life = []act{
 var (
 	namespaces = []string{"shop", "pay"}
 	names      = []string{"web", "api", "db"}
+	colors     = []string{"blue", "green"}
 )
 
 // pick is a member.
@@ -180,6 +184,7 @@ func pickFrom[T any](of []T, n int) (none T) {
 // deploy makes a workload with its Service.
 func (w *world) deploy(s Step, stateful bool) bool {
 	c, l := w.pick(s), &workload{namespace: namespaces[s.B%2], name: names[s.B/2%3], stateful: stateful, replicas: 1 + s.C%4, slow: s.C%7 == 0}
+	l.app, l.color = l.name, colors[0]
 	if slices.ContainsFunc(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.name == l.name }) {
 		return false
 	}

@@ -45,6 +45,7 @@ const (
 // workload is a Deployment or a StatefulSet.
 type workload struct {
 	namespace, name string
+	app, color      string // labels of its pods
 	stateful        bool
 	replicas        int
 	version         int
@@ -76,7 +77,7 @@ func (c *Cluster) ensureNamespace(name string) {
 // pods are those of a workload that have not finished, by name.
 func (c *Cluster) pods(w *workload) (out []*corev1.Pod) {
 	for _, o := range c.all(Pods, w.namespace) {
-		if pod := o.(*corev1.Pod); pod.Labels["app"] == w.name && !finished(pod) {
+		if pod := o.(*corev1.Pod); pod.Labels["workload"] == w.name && !finished(pod) {
 			out = append(out, pod)
 		}
 	}
@@ -175,7 +176,7 @@ func version(n int) string { return "v" + strconv.Itoa(n) }
 // workloadOf finds whose pod one is.
 func (c *Cluster) workloadOf(pod *corev1.Pod) *workload {
 	for _, w := range c.workloads {
-		if w.namespace == pod.Namespace && w.name == pod.Labels["app"] {
+		if w.namespace == pod.Namespace && w.name == pod.Labels["workload"] {
 			return w
 		}
 	}
@@ -186,7 +187,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) *workload {
 func (c *Cluster) makePod(w *workload, name string) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{
-			"app": w.name, "version": version(w.version), "color": [...]string{"blue", "green"}[w.version%2], "tier": "all"}},
+			"app": w.app, "workload": w.name, "version": version(w.version), "color": w.color, "tier": "all"}},
 		Spec: corev1.PodSpec{NodeName: "node-" + strconv.Itoa(c.IntN(nodes)), Containers: []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{
 			{Name: "http", ContainerPort: 8080 + int32(w.version%2), Protocol: corev1.ProtocolTCP}, {Name: "admin", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}}}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
@@ -326,6 +327,32 @@ func (c *Cluster) hear(node string, heard bool) {
 			}
 		})
 	}
+}
+
+// release makes the workload of the other color, has the Service choose its pods when they are
+// ready, and ends the former some time later.
+func (c *Cluster) release(l *workload, overlap time.Duration) {
+	at := slices.IndexFunc(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.app == l.app && o.color != l.color })
+	if at < 0 {
+		at = len(c.workloads)
+		other := *l
+		other.name, other.color, other.version, other.stateful = l.app+"-green", "green", l.version+1, false
+		c.workloads = append(c.workloads, &other)
+	}
+	next := c.workloads[at]
+	next.replicas = max(1, l.replicas)
+	c.soon(next)
+	c.after(c.within(8*time.Second, 12*time.Second), func() {
+		c.edit(ID{Services, l.namespace, l.app}, func(o Object) {
+			if svc := o.(*corev1.Service); svc.Spec.Selector != nil {
+				svc.Spec.Selector["color"] = next.color
+			}
+		})
+		c.after(overlap, func() {
+			l.replicas = 0
+			c.soon(l)
+		})
+	})
 }
 
 // service makes a Service in front of pods with a label.

@@ -63,7 +63,7 @@ func (p *Process) depose() {
 // look reads the Lease, and writes it where it may.
 func (p *Process) look() {
 	deadline := p.term.RenewDeadline() / 3
-	p.ingress.request(leaseID.Namespace, deadline, func(s *Server) (any, error) { return s.Get(leaseID) }, func(value any, err error) {
+	p.ingress.request(leaseID, deadline, func(s *Server) (any, error) { return s.Get(leaseID) }, func(value any, err error) {
 		lease, _ := value.(*coordinationv1.Lease)
 		if err != nil && !apierrors.IsNotFound(err) {
 			p.again()
@@ -100,7 +100,7 @@ func (p *Process) hold(lease *coordinationv1.Lease, deadline time.Duration) {
 	}
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = new(p.name), new(metav1.NewMicroTime(sent))
 	lease.Spec.LeaseDurationSeconds = new(int32(leaseTime / time.Second))
-	p.ingress.request(leaseID.Namespace, deadline, func(s *Server) (any, error) {
+	p.ingress.request(leaseID, deadline, func(s *Server) (any, error) {
 		if !update {
 			return s.Create(lease.DeepCopy())
 		}

@@ -20,16 +20,6 @@ import (
 
 var faults = []act{
 	// Between processes and clusters.
-	{name: "link", rate: 4, fault: true, do: func(w *world, s Step) bool {
-		l, f := w.pickLink(s), fault(1+s.B%int(faultCount-1))
-		if l.fault != sound {
-			return false
-		}
-		l.set(f)
-		w.note("%s is %s for %s", w.nameOf(l), f, span(s.C))
-		w.until(span(s.C), func() { l.set(sound) })
-		return true
-	}},
 	{name: "latency", rate: 2, fault: true, do: func(w *world, s Step) bool {
 		l := w.pickLink(s)
 		l.healthySince()
@@ -41,10 +31,16 @@ var faults = []act{
 		})
 		return true
 	}},
-	{name: "withdraw", rate: 1, fault: true, do: func(w *world, s Step) bool { // rights to a namespace
+	{name: "withdraw", rate: 2, fault: true, do: func(w *world, s Step) bool { // rights to a kind, or to a namespace
 		for _, p := range w.processes {
 			l := w.link(p.name, w.pick(s))
-			l.refusing = map[string]bool{namespaces[s.B%2]: true, "": s.B%3 == 0}
+			l.healthySince()
+			l.refusing = map[ID]bool{}
+			for _, kind := range [][]Kind{{Pods}, {Services}, {Pods, Services}}[s.B%3] {
+				for _, namespace := range [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3] {
+					l.refusing[ID{Kind: kind, Namespace: namespace}] = true
+				}
+			}
 			w.until(span(s.C), func() {
 				l.healthySince()
 				l.refusing = nil
@@ -119,14 +115,14 @@ var faults = []act{
 		return true
 	}},
 	// In the ingress cluster.
-	{name: "refuse-address", rate: 2, fault: true, do: func(w *world, s Step) bool {
+	{name: "refuse-address", rate: 1, fault: true, do: func(w *world, s Step) bool {
 		return w.onPod(s, func(c *Cluster, pod *corev1.Pod) {
-			address := pod.Status.PodIP
-			if s.A%4 > 0 { // that of the next pod
-				address = fmt.Sprintf("10.%d.0.%d", c.subnet, 1+(c.lastIP+1)%addresses)
-			}
-			w.obstruct(obstacle{address: address, hangs: s.C%3 == 0}, span(s.C))
+			w.obstruct(obstacle{address: pod.Status.PodIP, hangs: s.B%3 == 0}, span(s.C))
 		})
+	}},
+	{name: "refuse-additions", rate: 2, fault: true, do: func(w *world, s Step) bool { // of whatever address
+		w.obstruct(obstacle{additions: true, hangs: s.B%3 == 0}, span(s.C))
+		return true
 	}},
 	{name: "refuse-namespace", rate: 1, fault: true, do: func(w *world, s Step) bool {
 		w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, span(s.C))
@@ -296,6 +292,23 @@ var faults = []act{
 	}},
 }
 
+// linkFaults are acts that make a link be at fault for a while.
+func linkFaults() (out []act) {
+	for f := cut; f < faultCount; f++ {
+		out = append(out, act{name: faultNames[f], rate: 1, fault: true, do: func(w *world, s Step) bool {
+			l := w.pickLink(s)
+			if l.fault != sound {
+				return false
+			}
+			l.set(f)
+			w.note("%s is %s for %s", w.nameOf(l), faultNames[f], span(s.C))
+			w.until(span(s.C), func() { l.set(sound) })
+			return true
+		}})
+	}
+	return out
+}
+
 // pickCluster is a member, or the ingress cluster.
 func (w *world) pickCluster(s Step) *Cluster {
 	return append(slices.Clone(w.members), w.ingress)[s.A%(len(w.members)+1)]
@@ -321,7 +334,9 @@ func (w *world) obstruct(o obstacle, d time.Duration) {
 	w.obstacles = append(w.obstacles, o)
 	w.until(d, func() {
 		w.obstacles = slices.DeleteFunc(w.obstacles, func(other obstacle) bool { return other == o })
-		w.obstructed = w.now
+		if w.obstructed = w.now; o.hangs {
+			w.hung = w.now
+		}
 	})
 }
 

@@ -38,12 +38,12 @@ const (
 )
 
 // request sends a request over a connection that has shown which cluster is at its end.
-func (w *way) request(namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
-	return w.requestIf(func() bool { return true }, namespace, timeout, act, done)
+func (w *way) request(of ID, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
+	return w.requestIf(func() bool { return true }, of, timeout, act, done)
 }
 
 // requestIf sends a request if it may be sent at the moment at which it would be.
-func (w *way) requestIf(may func() bool, namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
+func (w *way) requestIf(may func() bool, of ID, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
 	stop := func() {}
 	tell := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	send := func() {
@@ -51,7 +51,7 @@ func (w *way) requestIf(may func() bool, namespace string, timeout time.Duration
 			tell(nil, errNotSent)
 			return
 		}
-		stop = w.call(namespace, timeout, func(s *Server) (any, error) {
+		stop = w.call(of, timeout, func(s *Server) (any, error) {
 			if w.proven == nil || w.proven.Server != s {
 				return nil, errBroken
 			}
@@ -67,7 +67,7 @@ func (w *way) requestIf(may func() bool, namespace string, timeout time.Duration
 		send()
 		return func() { stop() }
 	}
-	stop = w.call("", askTimeout, func(s *Server) (any, error) { return s.Get(ID{Kind: Namespaces, Name: metav1.NamespaceSystem}) }, func(value any, err error) {
+	stop = w.call(ID{}, askTimeout, func(s *Server) (any, error) { return s.Get(ID{Kind: Namespaces, Name: metav1.NamespaceSystem}) }, func(value any, err error) {
 		if err != nil {
 			tell(nil, err)
 			return
@@ -139,7 +139,7 @@ func (f *follower[T]) turn() {
 			f.way.proven = nil
 		case kube.Probe:
 			q := Query{Kind: f.query.Kind, Namespace: f.query.Namespace}
-			f.way.request(q.Namespace, askTimeout, func(s *Server) (any, error) {
+			f.way.request(f.about(), askTimeout, func(s *Server) (any, error) {
 				page, _, err := s.List(q, 1, nil)
 				return page.Revision, err
 			}, func(value any, err error) {
@@ -151,6 +151,9 @@ func (f *follower[T]) turn() {
 		}
 	}
 }
+
+// about is what requests are about.
+func (f *follower[T]) about() ID { return ID{Kind: f.query.Kind, Namespace: f.query.Namespace} }
 
 // page is one page as it was answered.
 type page struct {
@@ -168,7 +171,7 @@ func (f *follower[T]) list() {
 	f.dropList = func() { dropped = true }
 	var read func(from *token)
 	read = func(from *token) {
-		f.way.request(f.query.Namespace, pageTimeout, func(s *Server) (any, error) {
+		f.way.request(f.about(), pageTimeout, func(s *Server) (any, error) {
 			p, next, err := s.List(f.query, 500, from)
 			p.Items = f.way.cluster.lie(f.query, p.Items)
 			return page{p, next}, err
@@ -215,7 +218,7 @@ const opened watch.EventType = "OPENED"
 func (f *follower[T]) watch(from uint64) {
 	w, left := f.way, false
 	f.opening = func() { left = true }
-	w.request(f.query.Namespace, acceptTimeout, func(s *Server) (any, error) {
+	w.request(f.about(), acceptTimeout, func(s *Server) (any, error) {
 		if left {
 			return nil, nil
 		}

@@ -48,7 +48,8 @@ func (b *Broken) Error() string { return fmt.Sprintf("%s after %s: %s", b.Law, b
 
 // The bounds of laws. A fault that has ended may have left the longest of pauses behind.
 const (
-	hardBound  = 8 * time.Second
+	hardBound  = 5 * time.Second
+	hangBound  = 10 * time.Second // more, where requests hang: for one that is under way, and its own
 	fairBound  = 15 * time.Second
 	convBound  = 200 * time.Second
 	settled    = 6 * time.Second // after a change, for what is under way
@@ -141,7 +142,9 @@ func (l *laws) sweep() {
 		for _, d := range sortedDifferences(l.open[key]) {
 			since, bound := l.open[key][d], fairBound
 			if d.law == Hard || d.law == Demoted {
-				bound = hardBound
+				if bound = hardBound; w.hangs() {
+					bound += hangBound
+				}
 			}
 			if from := max(since, l.excused(key, d)); w.now-from > bound {
 				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind.resource().Resource, d.at, d.text, since, from)
@@ -168,14 +171,13 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		return w.now
 	}
 	for _, c := range w.all() {
-		t := w.truths[c.name]
-		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && t.reused(d.at, w.shownOf(p, c, key.Namespace)) {
+		t, m := w.truths[c.name], p.member(c.name)
+		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && m != nil && t.reused(d.at, m.knows(key.Namespace).pods) {
 			continue // a live pod shows the address: nobody needs to ask
 		}
 		if t.restored != 0 {
-			from = max(from, max(t.restored, p.thawed)+restores)
+			from = max(from, max(t.restored, p.thawed, p.linkTo(c).healthySince())+restores)
 		}
-		m := p.member(c.name)
 		if m == nil || d.at.member != "" && d.at.member != c.name {
 			continue
 		}
@@ -325,7 +327,7 @@ func (l *laws) judge(a *attempt, before, after Object) {
 
 // order looks at the order of writes.
 func (l *laws) order(a *attempt, before, after Object) {
-	if p := a.process; l.world.lately(p.thawed) || p.ingress.healthySince() != 0 && l.world.now-p.ingress.healthySince() < pauses {
+	if p := a.process; l.world.lately(p.thawed) || l.world.lately(l.world.ingress.restored) || p.ingress.healthySince() != 0 && l.world.now-p.ingress.healthySince() < pauses {
 		return // it may not know what stands
 	}
 	switch is := after.(type) {
@@ -389,7 +391,7 @@ func (l *laws) came(a *attempt, at place) {
 		}
 		p := t.pods[at.uid]
 		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && l.world.now-p.at > comesLate && l.world.now-t.restored > restores {
+			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && l.world.now-t.restored > restores && l.world.now-p.at > settled && (l.world.now-p.at > comesLate || !a.knew[name].follows) {
 				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 			}
 			return
@@ -437,7 +439,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
-			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && w.now-t.restored > restores
+			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && w.now-t.restored > restores
 			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}

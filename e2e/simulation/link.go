@@ -25,12 +25,11 @@ const (
 	busy          // one request in two is answered with 429
 	broken        // one request in two is answered with 503
 	refused       // every request is answered with 401
+	jumbled       // a message takes no time, or seconds
 	faultCount
 )
 
-func (f fault) String() string {
-	return [...]string{"sound", "cut", "silent", "lossy", "busy", "broken", "refused"}[f]
-}
+var faultNames = [faultCount]string{"sound", "cut", "silent", "lossy", "busy", "broken", "refused", "jumbled"}
 
 // link is how a process reaches a cluster.
 type link struct {
@@ -45,8 +44,8 @@ type link struct {
 	troubled time.Duration
 	// late is when the last request arrives that takes long.
 	late time.Duration
-	// refusing are namespaces whose rights were withdrawn.
-	refusing map[string]bool
+	// refusing is what the rights were withdrawn to: kinds in namespaces, or in all.
+	refusing map[ID]bool
 	streams  []*stream
 }
 
@@ -84,6 +83,9 @@ func (l *link) set(f fault) {
 
 // delay throws how long the next message takes.
 func (l *link) delay() time.Duration {
+	if l.fault == jumbled {
+		return l.within(time.Millisecond, time.Duration(l.IntN(5))*time.Second+time.Millisecond)
+	}
 	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
 	if l.chance(1) && l.latency <= slow {
 		d *= 10
@@ -91,9 +93,9 @@ func (l *link) delay() time.Duration {
 	return d
 }
 
-// call sends a request: act takes effect at the server, done is called with the answer, once,
+// call sends a request about a kind in a namespace: act takes effect at the server, done is called with the answer, once,
 // after timeout at the latest. The function that is returned gives the request up.
-func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
+func (l *link) call(of ID, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
 	over, deadline := false, l.now+timeout
 	end := func(value any, err error) {
 		if !over {
@@ -110,7 +112,7 @@ func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (
 		l.after(timeout, give)
 	}
 	l.after(d, func() {
-		value, err := l.arrives(namespace, act)
+		value, err := l.arrives(of, act)
 		back := l.delay()
 		if errors.Is(err, errHangs) || l.now+back > deadline {
 			l.after(deadline-l.now, give)
@@ -131,7 +133,7 @@ func (l *link) call(namespace string, timeout time.Duration, act func(*Server) (
 }
 
 // arrives has a request arrive, or not.
-func (l *link) arrives(namespace string, act func(*Server) (any, error)) (any, error) {
+func (l *link) arrives(of ID, act func(*Server) (any, error)) (any, error) {
 	switch {
 	case l.fault == cut, l.fault == lossy && l.chance(17):
 		return nil, errBroken
@@ -143,8 +145,8 @@ func (l *link) arrives(namespace string, act func(*Server) (any, error)) (any, e
 		return nil, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	case l.fault == refused:
 		return nil, apierrors.NewUnauthorized("Unauthorized")
-	case l.refusing[namespace]:
-		return nil, apierrors.NewForbidden(Pods.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, namespace))
+	case l.refusing[ID{Kind: of.Kind, Namespace: of.Namespace}]:
+		return nil, apierrors.NewForbidden(of.Kind.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, of.Namespace))
 	}
 	value, err := act(l.cluster.Server)
 	if !errors.Is(err, errHangs) && l.fault == lossy && l.chance(17) {

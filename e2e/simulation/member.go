@@ -44,7 +44,7 @@ type seen struct {
 type running interface {
 	end()
 	relist()
-	reached() uint64
+	reached() (revision uint64, follows bool)
 	forget()
 }
 
@@ -53,7 +53,7 @@ func (f *follower[T]) relist() {
 	f.turn()
 }
 
-func (f *follower[T]) reached() uint64 { return f.told }
+func (f *follower[T]) reached() (uint64, bool) { return f.told, f.stream != nil && f.dropList == nil }
 
 func (f *follower[T]) forget() { f.told, f.listed = 0, 0 }
 
@@ -259,10 +259,8 @@ func (m *seen) ask() {
 // question asks one question.
 func (m *seen) question(q member.Question) {
 	answer := member.Answer{Question: q}
-	act := func(s *Server) (any, error) {
-		return s.Get(ID{[...]Kind{Pods, Services, Endpoints, EndpointSlices}[q.Kind], q.Key.Namespace, q.Key.Name})
-	}
-	m.way.request(q.Key.Namespace, askTimeout, act, func(value any, err error) {
+	of := ID{[...]Kind{Pods, Services, Endpoints, EndpointSlices}[q.Kind], q.Key.Namespace, q.Key.Name}
+	m.way.request(of, askTimeout, func(s *Server) (any, error) { return s.Get(of) }, func(value any, err error) {
 		m.asking--
 		m.mostAsked = min(mostAsked, m.mostAsked+1)
 		switch {

@@ -83,6 +83,8 @@ func kindNamed(resource string) Kind {
 	panic("no kind is called " + resource)
 }
 
+func (p *Process) linkTo(c *Cluster) *link { return p.world.link(p.name, c) }
+
 func (p *Process) way(c *Cluster, l *link) *way { return &way{link: l, process: p} }
 
 // clock is the process's own.
@@ -262,7 +264,7 @@ func (p *Process) compare() {
 		}
 		knew := map[string]known{}
 		for _, m := range p.members {
-			knew[m.name] = known{m.reached(Pods, of.Replica.Namespace), m.reached(Services, of.Replica.Namespace)}
+			knew[m.name] = m.knows(of.Replica.Namespace)
 		}
 		p.knew[of.Replica] = knew
 		p.core.Settle(p.clock(), of)
@@ -303,13 +305,13 @@ func (p *Process) request(g *lanes.Grant) {
 		return
 	}
 	w := &attempt{process: p, action: a, knew: p.knew[a.Replica], id: ID{kindNamed(write.Resources[a.Kind].Resource), a.Object().Namespace, a.Name}}
-	p.ingress.requestIf(w.send, w.id.Namespace, min(write.Deadline(&a), until.Sub(p.clock())), w.write, func(value any, err error) {
+	p.ingress.requestIf(w.send, w.id, min(write.Deadline(&a), until.Sub(p.clock())), w.write, func(value any, err error) {
 		switch {
 		case err == nil:
 			o, _ := value.(Object)
 			p.answered(g, until, write.Stands(&a, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
-			p.ingress.request(w.id.Namespace, askTimeout, func(s *Server) (any, error) { return s.Get(w.id) }, func(value any, asked error) {
+			p.ingress.request(w.id, askTimeout, func(s *Server) (any, error) { return s.Get(w.id) }, func(value any, asked error) {
 				var o *cache.Object
 				if asked == nil {
 					o = cache.Decode(value.(Object), instance)

@@ -69,36 +69,45 @@ func Parse(text string) (*Case, error) {
 }
 
 // Draw draws a case from its seed. It is short and violent: a few kinds of acts and of faults, so
-// that what seldom meets does, in one or two bursts, most of it to one member.
+// that what seldom meets does, in one or two bursts, most of it to one member and one replica.
 func Draw(seed uint64) *Case {
 	d := newRNG(seed, "script")
-	c := &Case{Seed: seed, Members: 1 + d.IntN(2)*d.IntN(3), Processes: 1 + d.IntN(2)}
-	focus := d.IntN(1000)
+	c := &Case{Seed: seed, Members: 1 + d.IntN(2)*(1+d.IntN(2)), Processes: 1 + d.IntN(2)}
+	member, replica := d.IntN(1000), d.IntN(1000)
 	add := func(after time.Duration, do string) {
 		s := Step{after.Truncate(time.Microsecond), do, d.IntN(1000), d.IntN(1000), d.IntN(1000)}
 		if d.chance(70) {
-			s.A = focus
+			s.A = member
+		}
+		if d.chance(50) {
+			s.B = replica
 		}
 		c.Steps = append(c.Steps, s)
 	}
-	for range 1 + d.IntN(3) {
+	for i := range c.Members + d.IntN(2) {
 		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
+		c.Steps[len(c.Steps)-1].A = i
 	}
-	var chosen []string
-	for _, fault := range []bool{true, true, true, false, false} {
-		chosen = append(chosen, drawn(d, fault))
+	for _, often := range []string{"failover", "failover", "drain", "hold", "stable-for", "stale-after", "only-slices", "pages", "webhook"} {
+		if d.chance(12) {
+			add(0, often)
+		}
 	}
-	if d.IntN(300) == 0 { // a large member is bulk work
+	chosen := []string{drawn(d, false), drawn(d, false), drawn(d, true), drawn(d, true), drawn(d, true)}
+	switch d.IntN(300) {
+	case 0: // a large member is bulk work
 		add(0, "many")
 		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
+	case 1, 2, 3, 4, 5: // answers of before and after
+		chosen = []string{"lie", "lie", "restore", "jumbled", "roll-out", "delete"}
 	}
-	if slices.Contains(chosen, "restore") || d.chance(10) {
+	if slices.Contains(chosen, "restore") {
 		add(d.within(2*time.Second, 8*time.Second), "save")
 		add(d.within(0, 10*time.Second), drawn(d, false))
 		add(d.within(15*time.Second, 25*time.Second), drawn(d, false))
 	}
 	for range 1 + d.IntN(2) {
-		after := d.within(time.Second, 10*time.Second)
+		after := d.within(time.Second, 12*time.Second)
 		for range 2 + d.IntN(8) {
 			add(after, chosen[d.IntN(len(chosen))])
 			switch n := d.IntN(10); {
@@ -157,4 +166,4 @@ var spans = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * t
 func span(n int) time.Duration { return spans[n%len(spans)] }
 
 // latencies are how slow a link can be.
-var latencies = []time.Duration{20 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
+var latencies = []time.Duration{20 * time.Microsecond, 20 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}

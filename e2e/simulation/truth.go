@@ -305,8 +305,8 @@ type entry struct {
 }
 
 // placesOf reads what stands in one object of ours.
-func placesOf(o Object) map[place]entry {
-	out := map[place]entry{}
+func placesOf(o Object) view {
+	out := view{}
 	switch o := o.(type) {
 	case *discoveryv1.EndpointSlice:
 		var numbers []int

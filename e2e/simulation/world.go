@@ -33,9 +33,10 @@ type world struct {
 	config     *Config
 	configured time.Duration
 	record     map[string]string
-	// obstacles are what admission refuses, or lets hang; obstructed is when the last one ended.
-	obstacles  []obstacle
-	obstructed time.Duration
+	// obstacles are what admission refuses, or lets hang; obstructed is when the last
+	// one ended, hung when the last one did that hangs.
+	obstacles        []obstacle
+	obstructed, hung time.Duration
 	// meddled is when others last changed what is ours.
 	meddled time.Duration
 	// unleased is when somebody last deleted the Lease, left when Services of the ingress cluster last
@@ -56,10 +57,11 @@ type world struct {
 
 // obstacle is what a webhook of the ingress cluster does.
 type obstacle struct {
-	// namespace and kind restrict it; address refuses only what has it. removals: it stops
-	// those, too.
+	// namespace restricts it; address refuses only what has it, additions what has an address
+	// more than before. removals: it stops those, too.
 	namespace string
 	address   string
+	additions bool
 	hangs     bool
 	removals  bool
 }
@@ -258,6 +260,11 @@ func (w *world) inTheWay(key syncer.Key, d difference) time.Duration {
 	return w.obstructed
 }
 
+// hangs reports whether requests to the ingress cluster hang, or did a short time ago.
+func (w *world) hangs() bool {
+	return w.lately(w.hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
+}
+
 // classes reports whether endpoints may be better than others.
 func (w *world) classes() bool {
 	return w.config.Failover || slices.ContainsFunc(w.config.Members, func(m MemberConfig) bool { return m.Drain || m.Stale > 0 || m.StableFor > 0 })
@@ -283,37 +290,30 @@ func (p *Process) member(name string) *seen {
 	return nil
 }
 
-// shownOf is up to which revision a process was shown the pods of a member.
-func (w *world) shownOf(p *Process, c *Cluster, namespace string) uint64 {
-	if m := p.member(c.name); m != nil {
-		return m.reached(Pods, namespace)
+// knows is what a process knows of a namespace of a member.
+func (m *seen) knows(namespace string) (k known) {
+	if pods := m.stream(member.Pods, namespace); pods != nil {
+		k.pods, k.follows = pods.reached()
 	}
-	return 0
+	if services := m.stream(member.Services, namespace); services != nil {
+		k.services, _ = services.reached()
+	}
+	return k
 }
 
-// reached is up to which revision the stream of a kind has shown everything.
-func (m *seen) reached(kind Kind, namespace string) uint64 {
-	of := member.Pods
-	if kind == Services {
-		of = member.Services
+// stream is the one that shows a kind in a namespace; nil: none does.
+func (m *seen) stream(kind member.Kind, namespace string) running {
+	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
+		return f
 	}
-	for _, ns := range []string{"", namespace} {
-		if f := m.streams[member.Scope{Kind: of, Namespace: ns}]; f != nil {
-			return f.reached()
-		}
-	}
-	return 0
+	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
 // shown reports whether a stream of pods has shown what happened at a revision. What a list lacks
 // is asked for first.
 func (m *seen) shown(namespace string, revision uint64) bool {
-	for _, ns := range []string{"", namespace} {
-		if f, ok := m.streams[member.Scope{Kind: member.Pods, Namespace: ns}].(*follower[store.Versioned[syncer.Pod]]); ok {
-			return f.listed < revision && revision <= f.told
-		}
-	}
-	return false
+	f, ok := m.stream(member.Pods, namespace).(*follower[store.Versioned[syncer.Pod]])
+	return ok && f.listed < revision && revision <= f.told
 }
 
 // admit is what stands before the ingress cluster's store.
@@ -326,10 +326,8 @@ func (w *world) admit(verb string, id ID, before, after Object) error {
 			continue
 		}
 		hit := o.removals
-		if o.address != "" && after != nil {
-			for at := range placesOf(after) {
-				hit = hit || at.addr == o.address
-			}
+		for at := range placesOf(after) {
+			hit = hit || at.addr == o.address || o.additions && !placesOf(before).has(at)
 		}
 		switch {
 		case hit && o.hangs:

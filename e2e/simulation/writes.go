@@ -21,8 +21,12 @@ type attempt struct {
 	bound   bool // it has a precondition
 }
 
-// known is up to which revisions a process was shown a member when it compared a replica.
-type known struct{ pods, services uint64 }
+// known is up to which revisions a process was shown a member when it compared a replica, and
+// whether it followed its pods then.
+type known struct {
+	pods, services uint64
+	follows        bool
+}
 
 // send reports whether the request may be sent now.
 func (a *attempt) send() bool {
