@@ -23,6 +23,7 @@ import (
 var acts = slices.Concat(life, linkFaults(), faults)
 
 var life = []act{
+	{name: "wait", do: func(*world, Step) bool { return true }},
 	{name: "deployment", do: func(w *world, s Step) bool { return w.deploy(s, false) }},
 	{name: "set", do: func(w *world, s Step) bool { return w.deploy(s, true) }},
 	{name: "across", do: func(w *world, s Step) bool { // a Service of pods of several workloads

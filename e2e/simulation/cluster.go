@@ -88,15 +88,15 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func isReady(pod *corev1.Pod) bool { return condition(pod, corev1.PodReady) == corev1.ConditionTrue }
+func isReady(pod *corev1.Pod) bool {
+	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+}
 
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return pod.Status.Conditions[i].Status
-		}
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) (none corev1.PodCondition) {
+	if at := slices.IndexFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind }); at >= 0 {
+		return pod.Status.Conditions[at]
 	}
-	return ""
+	return none
 }
 
 // soon has a controller look at a workload.
@@ -321,7 +321,7 @@ func (c *Cluster) hear(node string, heard bool) {
 		}
 		c.status(pod, func(pod *corev1.Pod) {
 			if heard {
-				c.ready(pod, condition(pod, corev1.ContainersReady) == corev1.ConditionTrue, "ContainersNotReady")
+				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue, "ContainersNotReady")
 			} else if isReady(pod) {
 				c.set(pod, corev1.PodReady, corev1.ConditionFalse, "")
 			}

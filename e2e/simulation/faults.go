@@ -79,7 +79,7 @@ var faults = []act{
 		return true
 	}},
 	{name: "save", do: func(w *world, s Step) bool {
-		for _, c := range append(w.all(), w.ingress) {
+		for _, c := range w.clusters {
 			c.save()
 			c.saved = w.now
 		}
@@ -95,6 +95,7 @@ var faults = []act{
 		c.restored = w.now
 		if t := w.truths[c.name]; t != nil {
 			t.wentBack(c)
+			w.lived = w.now + lively // kubelets and controllers bring back what lives
 			for _, p := range w.processes {
 				p.member(c.name).forget()
 			}
@@ -311,7 +312,7 @@ func linkFaults() (out []act) {
 
 // pickCluster is a member, or the ingress cluster.
 func (w *world) pickCluster(s Step) *Cluster {
-	return append(slices.Clone(w.members), w.ingress)[s.A%(len(w.members)+1)]
+	return w.clusters[s.A%len(w.clusters)]
 }
 
 func (w *world) pickLink(s Step) *link {

@@ -111,7 +111,7 @@ func (l *laws) changed(c *Cluster, o Object) {
 
 // allDirty has every replica looked at.
 func (l *laws) allDirty() {
-	for _, c := range append(l.world.all(), l.world.ingress) {
+	for _, c := range l.world.clusters {
 		for _, svc := range c.all(Services, "") {
 			l.dirty[keyOf(svc)] = true
 		}
@@ -170,7 +170,7 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	if w.excludes(key) {
 		return w.now
 	}
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		t, m := w.truths[c.name], p.member(c.name)
 		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && m != nil && t.reused(d.at, m.knows(key.Namespace).pods) {
 			continue // a live pod shows the address: nobody needs to ask
@@ -196,7 +196,7 @@ func (w *world) differences(key syncer.Key) (out []difference) {
 	wanted := map[place]offer{}
 	best, unsure := 1000, false
 	sources := 0
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		offers := w.offersOf(c, key)
 		if svc := w.serviceOf(c, key); svc != nil {
 			sources++
@@ -234,7 +234,7 @@ func (w *world) differences(key syncer.Key) (out []difference) {
 // oldest Service that decides, and nobody here knows.
 func (w *world) agree(key syncer.Key) bool {
 	var first *corev1.Service
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		svc := w.serviceOf(c, key)
 		if first != nil && svc != nil && !slices.EqualFunc(first.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
 			return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol
@@ -292,7 +292,7 @@ func (w *world) mayStay(at place) bool {
 	if w.config.DropOrphans {
 		return false
 	}
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		configured := w.config.member(c.name) != nil
 		if at.member == c.name && !configured || at.member == "" && !configured && (at.uid == "" || w.truths[c.name].pods[at.uid] != nil) {
 			return true
@@ -305,7 +305,7 @@ func (w *world) mayStay(at place) bool {
 func (l *laws) judge(a *attempt, before, after Object) {
 	l.writes++
 	w := l.world
-	if l.still {
+	if l.still && !w.foreign(a.action.Replica) {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", a.process.name, a.action.Verb, a.id, a.action.Why)
 	}
 	if !a.lawful && !w.lately(w.ingress.restored) && !w.lately(w.unleased) { // whose Lease it was may not know yet
@@ -391,7 +391,7 @@ func (l *laws) came(a *attempt, at place) {
 		}
 		p := t.pods[at.uid]
 		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && l.world.now-t.restored > restores && l.world.now-p.at > settled && (l.world.now-p.at > comesLate || !a.knew[name].follows) {
+			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && !t.wasRestored(l.world.now) && l.world.now-p.at > settled && (l.world.now-p.at > comesLate || !a.knew[name].follows) {
 				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 			}
 			return
@@ -403,7 +403,7 @@ func (l *laws) came(a *attempt, at place) {
 // lost looks at an endpoint that does not serve any more.
 func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) {
 	w := l.world
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		if at.member != "" && at.member != c.name || !w.certain(a, c, key) {
 			continue
 		}
@@ -425,7 +425,7 @@ func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) 
 // a selector left while others had long been there to take its place was not.
 func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 	w := l.world
-	for _, c := range w.all() {
+	for _, c := range w.members {
 		t := w.truths[c.name]
 		deselected := slices.ContainsFunc(lost, func(at place) bool {
 			p := t.pods[at.uid]
@@ -439,7 +439,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
-			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && w.now-t.restored > restores
+			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now)
 			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}
@@ -450,7 +450,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			case instead: // what takes its place may be on its way
 				w.after(onItsWay, func() {
 					inSlices, inEndpoints := w.stands(key)
-					if t.services[key].at == at && p.good && !serve(inSlices) && !serve(inEndpoints) && w.serviceOf(c, key) != nil && !w.excludes(key) && w.leader() == a.process && !a.process.ingress.sick() {
+					if t.services[key].at == at && p.good && !serve(inSlices) && !serve(inEndpoints) && w.serviceOf(c, key) != nil && !w.excludes(key) && len(w.obstacles) == 0 && !w.lately(w.obstructed) && w.leader() == a.process && !a.process.ingress.sick() {
 						broken()
 					}
 				})
@@ -469,7 +469,7 @@ func (w *world) certain(a *attempt, c *Cluster, key syncer.Key) bool {
 // was shown to the process, or the process has read nothing that could say otherwise.
 func (w *world) firm(a *attempt, c *Cluster, of *lately, kind Kind) bool {
 	t := w.truths[c.name]
-	if w.now-of.at < settled || t.restored != 0 && w.now-t.restored < restores {
+	if w.now-of.at < settled || t.wasRestored(w.now) {
 		return false
 	}
 	knew, followed := a.knew[c.name]
@@ -502,7 +502,7 @@ func (l *laws) convergence() string {
 	}
 	for _, svc := range w.ingress.all(Services, "") {
 		key := keyOf(svc)
-		wanted := slices.ContainsFunc(w.all(), func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
+		wanted := slices.ContainsFunc(w.members, func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
 		if ours(svc) && !wanted && !w.excludes(key) && !w.foreignEndpoints(key) && !w.orphaned(key) {
 			text = append(text, key.String()+": nobody has the Service any more")
 		}

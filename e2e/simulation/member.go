@@ -184,29 +184,28 @@ func (m *seen) work() {
 
 // begin begins a stream.
 func (m *seen) begin(scope member.Scope) running {
-	q := Query{Kind: [...]Kind{Pods, Services, Endpoints, EndpointSlices}[scope.Kind], Namespace: scope.Namespace}
+	q := Query{Kind: kinds[scope.Kind], Namespace: scope.Namespace}
 	switch scope.Kind {
 	case member.Pods:
 		q.Fields = clusters.LivePods
-		return follow(m.way, q, kube.Sink[store.Versioned[syncer.Pod]](&sink[syncer.Pod]{m, scope}), func(o Object) *store.Versioned[syncer.Pod] {
-			return new(m.decoder.Pod(o.(*corev1.Pod)))
-		})
+		return begin(m, scope, q, func(o *corev1.Pod) store.Versioned[syncer.Pod] { return m.decoder.Pod(o) })
 	case member.Services:
-		return follow(m.way, q, kube.Sink[store.Versioned[syncer.Service]](&sink[syncer.Service]{m, scope}), func(o Object) *store.Versioned[syncer.Service] {
-			return new(m.decoder.Service(o.(*corev1.Service)))
-		})
+		return begin(m, scope, q, func(o *corev1.Service) store.Versioned[syncer.Service] { return m.decoder.Service(o) })
 	case member.Endpoints:
 		if scope.Name != "" {
 			q.Fields = "metadata.name=" + scope.Name
 		}
-		return follow(m.way, q, kube.Sink[store.Versioned[store.HandEndpoints]](&sink[store.HandEndpoints]{m, scope}), func(o Object) *store.Versioned[store.HandEndpoints] {
-			return new(m.decoder.Endpoints(o.(*corev1.Endpoints)))
-		})
+		return begin(m, scope, q, func(o *corev1.Endpoints) store.Versioned[store.HandEndpoints] { return m.decoder.Endpoints(o) })
 	}
 	q.Labels = clusters.HandWrittenSlices
-	return follow(m.way, q, kube.Sink[store.Versioned[store.HandSlice]](&sink[store.HandSlice]{m, scope}), func(o Object) *store.Versioned[store.HandSlice] {
-		return new(m.decoder.Slice(o.(*discoveryv1.EndpointSlice)))
-	})
+	return begin(m, scope, q, func(o *discoveryv1.EndpointSlice) store.Versioned[store.HandSlice] { return m.decoder.Slice(o) })
+}
+
+// kinds are a member's.
+var kinds = [...]Kind{Pods, Services, Endpoints, EndpointSlices}
+
+func begin[O Object, T member.Object](m *seen, scope member.Scope, q Query, decode func(O) store.Versioned[T]) running {
+	return follow(m.way, q, kube.Sink[store.Versioned[T]](&sink[T]{m, scope}), func(o Object) *store.Versioned[T] { return new(decode(o.(O))) })
 }
 
 // sink takes what a stream shows into the state.
@@ -259,7 +258,7 @@ func (m *seen) ask() {
 // question asks one question.
 func (m *seen) question(q member.Question) {
 	answer := member.Answer{Question: q}
-	of := ID{[...]Kind{Pods, Services, Endpoints, EndpointSlices}[q.Kind], q.Key.Namespace, q.Key.Name}
+	of := ID{kinds[q.Kind], q.Key.Namespace, q.Key.Name}
 	m.way.request(of, askTimeout, func(s *Server) (any, error) { return s.Get(of) }, func(value any, err error) {
 		m.asking--
 		m.mostAsked = min(mostAsked, m.mostAsked+1)

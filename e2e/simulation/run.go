@@ -196,7 +196,7 @@ func (w *world) rest() {
 			}
 		}
 	}
-	for _, c := range append(slices.Clone(w.members), w.ingress) {
+	for _, c := range w.clusters {
 		if what == "compaction" {
 			c.Compact()
 		}

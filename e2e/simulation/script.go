@@ -94,12 +94,19 @@ func Draw(seed uint64) *Case {
 		}
 	}
 	chosen := []string{drawn(d, false), drawn(d, false), drawn(d, true), drawn(d, true), drawn(d, true)}
-	switch d.IntN(300) {
-	case 0: // a large member is bulk work
+	switch n := d.IntN(300); {
+	case n == 0: // a large member is bulk work
 		add(0, "many")
 		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
-	case 1, 2, 3, 4, 5: // answers of before and after
-		chosen = []string{"lie", "lie", "restore", "jumbled", "roll-out", "delete"}
+	case n < 10: // questions of before a restore, answered after it
+		member, c.Members = 0, 1
+		add(d.within(4*time.Second, 8*time.Second), "save")
+		for _, next := range []string{"delete-all", "jumbled", "lie", "restore"} {
+			add(d.within(0, 3*time.Second), next)
+		}
+		c.Steps[len(c.Steps)-4].After += 25 * time.Second
+		c.Steps[len(c.Steps)-3].After *= 3
+		chosen = []string{"roll-out", "delete", "relist"}
 	}
 	if slices.Contains(chosen, "restore") {
 		add(d.within(2*time.Second, 8*time.Second), "save")
@@ -120,6 +127,7 @@ func Draw(seed uint64) *Case {
 			}
 		}
 	}
+	add(d.within(0, 25*time.Second), "wait") // then all faults end
 	return c
 }
 

@@ -92,6 +92,9 @@ func (t *truth) observe(now time.Duration, c change) {
 	}
 }
 
+// wasRestored reports whether the store went back not long ago.
+func (t *truth) wasRestored(now time.Duration) bool { return t.restored != 0 && now-t.restored < restores }
+
 // wentBack takes in that the store was restored.
 func (t *truth) wentBack(c *Cluster) {
 	t.restored, t.offers = c.now, nil
@@ -181,13 +184,14 @@ func (w *world) offersNow(c *Cluster, key syncer.Key) []offer {
 		if svc.Spec.Selector == nil || finished(pod) || pod.Status.PodIP == "" || !selects(svc.Spec.Selector, pod.Labels) {
 			continue
 		}
-		ports, any := portsOf(svc, pod)
-		if !any {
+		ports := portsOf(svc, pod)
+		if ports == "" {
 			continue
 		}
 		e := offer{addr: pod.Status.PodIP, uid: string(pod.UID), ports: ports, slices: true, endpoints: true, grade: unserved}
 		publish, ready := svc.Spec.PublishNotReadyAddresses, isReady(pod)
-		silent := condition(pod, corev1.PodReady) == corev1.ConditionFalse && condition(pod, corev1.ContainersReady) == corev1.ConditionTrue && reason(pod) == ""
+		said, runs := condition(pod, corev1.PodReady), condition(pod, corev1.ContainersReady)
+		silent := said.Status == corev1.ConditionFalse && said.Reason == "" && runs.Status == corev1.ConditionTrue
 		switch {
 		case pod.DeletionTimestamp != nil:
 			e.ready, e.terminating, e.endpoints = publish, true, publish
@@ -213,20 +217,7 @@ func (w *world) offersNow(c *Cluster, key syncer.Key) []offer {
 // class orders what serves; the best is the lowest.
 func (e *offer) class() int { return int(e.grade)*100 + e.place }
 
-func reason(pod *corev1.Pod) string { return conditionOf(pod, corev1.PodReady).Reason }
-
-func since(pod *corev1.Pod) time.Time {
-	return conditionOf(pod, corev1.PodReady).LastTransitionTime.Time
-}
-
-func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) (found corev1.PodCondition) {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return pod.Status.Conditions[i]
-		}
-	}
-	return found
-}
+func since(pod *corev1.Pod) time.Time { return condition(pod, corev1.PodReady).LastTransitionTime.Time }
 
 func selects(selector, labels map[string]string) bool {
 	for k, v := range selector {
@@ -237,57 +228,38 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// portsOf are the numbers of a Service's ports in a pod; any is false where it has none of them.
-func portsOf(svc *corev1.Service, pod *corev1.Pod) (text string, any bool) {
-	var numbers []int
+// portsOf are the numbers of a Service's ports in a pod; "" where it has none of them.
+func portsOf(svc *corev1.Service, pod *corev1.Pod) string {
+	var numbers []int32
 	for i := range svc.Spec.Ports {
 		p := &svc.Spec.Ports[i]
 		if p.TargetPort.Type == intstr.Int {
-			numbers = append(numbers, int(cmp.Or(p.TargetPort.IntVal, p.Port)))
+			numbers = append(numbers, cmp.Or(p.TargetPort.IntVal, p.Port))
 			continue
 		}
-		for j := range pod.Spec.Containers[0].Ports {
-			if of := &pod.Spec.Containers[0].Ports[j]; of.Name == p.TargetPort.StrVal && of.Protocol == p.Protocol {
-				numbers = append(numbers, int(of.ContainerPort))
-				break
-			}
+		of := pod.Spec.Containers[0].Ports
+		if at := slices.IndexFunc(of, func(o corev1.ContainerPort) bool { return o.Name == p.TargetPort.StrVal && o.Protocol == p.Protocol }); at >= 0 {
+			numbers = append(numbers, of[at].ContainerPort)
 		}
 	}
-	return portText(numbers), len(numbers) > 0
+	return portText(numbers)
 }
 
-func portText(numbers []int) string {
-	numbers = slices.Sorted(slices.Values(numbers))
-	var text []string
-	for _, n := range slices.Compact(numbers) {
-		text = append(text, strconv.Itoa(n))
-	}
-	return strings.Join(text, ",")
+func portText(numbers []int32) string {
+	slices.Sort(numbers)
+	return strings.Trim(fmt.Sprint(slices.Compact(numbers)), "[]")
 }
 
 // handWritten are the endpoints of a Service without a selector.
-func handWritten(c *Cluster, key syncer.Key) (out []offer) {
-	e, _ := c.objects[ID{Endpoints, key.Namespace, key.Name}].(*corev1.Endpoints)
-	if e == nil {
-		return []offer{}
-	}
-	for _, s := range e.Subsets {
-		var numbers []int
-		for _, p := range s.Ports {
-			numbers = append(numbers, int(p.Port))
+func handWritten(c *Cluster, key syncer.Key) []offer {
+	out := []offer{}
+	for _, at := range sortedPlaces(placesOf(c.objects[ID{Endpoints, key.Namespace, key.Name}])) {
+		e := placesOf(c.objects[ID{Endpoints, key.Namespace, key.Name}])[at]
+		o := offer{addr: at.addr, ports: e.ports, endpoints: true, slices: true, ready: e.ready, grade: unserved}
+		if e.ready {
+			o.grade = serves
 		}
-		ports := portText(numbers)
-		add := func(addresses []corev1.EndpointAddress, ready bool) {
-			for _, a := range addresses {
-				o := offer{addr: a.IP, ports: ports, endpoints: true, slices: true, ready: ready, grade: unserved}
-				if ready {
-					o.grade = serves
-				}
-				out = append(out, o)
-			}
-		}
-		add(s.Addresses, true)
-		add(s.NotReadyAddresses, false)
+		out = append(out, o)
 	}
 	return out
 }
@@ -304,42 +276,37 @@ type entry struct {
 	ports              string
 }
 
-// placesOf reads what stands in one object of ours.
+// placesOf reads what stands in one object.
 func placesOf(o Object) view {
 	out := view{}
+	add := func(member, addr string, ref *corev1.ObjectReference, e entry) {
+		at := place{member: member, addr: addr}
+		if ref != nil {
+			at.uid = string(ref.UID)
+		}
+		out[at] = join(out[at], e)
+	}
 	switch o := o.(type) {
 	case *discoveryv1.EndpointSlice:
-		var numbers []int
+		var numbers []int32
 		for _, p := range o.Ports {
-			numbers = append(numbers, int(*p.Port))
+			numbers = append(numbers, *p.Port)
 		}
 		ports := portText(numbers)
 		for i := range o.Endpoints {
 			e := &o.Endpoints[i]
-			at := place{o.Labels[syncer.LabelSourceCluster], e.Addresses[0], ""}
-			if e.TargetRef != nil {
-				at.uid = string(e.TargetRef.UID)
-			}
-			out[at] = join(out[at], entry{*e.Conditions.Ready, *e.Conditions.Terminating, ports})
+			add(o.Labels[syncer.LabelSourceCluster], e.Addresses[0], e.TargetRef, entry{*e.Conditions.Ready, *e.Conditions.Terminating, ports})
 		}
 	case *corev1.Endpoints:
 		for _, s := range o.Subsets {
-			var numbers []int
+			var numbers []int32
 			for _, p := range s.Ports {
-				numbers = append(numbers, int(p.Port))
+				numbers = append(numbers, p.Port)
 			}
 			ports := portText(numbers)
-			add := func(addresses []corev1.EndpointAddress, ready bool) {
-				for _, a := range addresses {
-					at := place{addr: a.IP}
-					if a.TargetRef != nil {
-						at.uid = string(a.TargetRef.UID)
-					}
-					out[at] = join(out[at], entry{ready: ready, ports: ports})
-				}
+			for i, a := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+				add("", a.IP, a.TargetRef, entry{ready: i < len(s.Addresses), ports: ports})
 			}
-			add(s.Addresses, true)
-			add(s.NotReadyAddresses, false)
 		}
 	}
 	return out
@@ -350,11 +317,12 @@ func join(a, b entry) entry {
 	if a.ports == "" {
 		return b
 	}
-	if b.ports != "" && b.ports != a.ports {
-		b.ports = strings.Join(slices.Compact(slices.Sorted(slices.Values(append(strings.Split(a.ports, ","), strings.Split(b.ports, ",")...)))), ",")
+	var numbers []int32
+	for _, text := range strings.Fields(a.ports + " " + b.ports) {
+		n, _ := strconv.Atoi(text)
+		numbers = append(numbers, int32(n))
 	}
-	b.ready, b.terminating = a.ready || b.ready, a.terminating || b.terminating
-	return b
+	return entry{a.ready || b.ready, a.terminating || b.terminating, portText(numbers)}
 }
 
 // view is what stands of a replica in one kind of object.

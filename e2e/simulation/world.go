@@ -23,8 +23,8 @@ type world struct {
 	schedule
 	seed      uint64
 	ingress   *Cluster
-	members   []*Cluster // sorted by name; strangers are other clusters at their addresses
-	strangers map[string]*Cluster
+	members   []*Cluster // sorted by name
+	clusters  []*Cluster // they and the ingress cluster
 	processes []*Process
 	links     map[string]*link
 	truths    map[string]*truth
@@ -67,7 +67,7 @@ type obstacle struct {
 }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
-	w := &world{seed: seed, strangers: map[string]*Cluster{}, links: map[string]*link{}, truths: map[string]*truth{}, record: map[string]string{},
+	w := &world{seed: seed, links: map[string]*link{}, truths: map[string]*truth{}, record: map[string]string{},
 		config: &Config{}, edited: map[ID]bool{}, left: map[ID]time.Duration{}, notes: notes, met: map[string]int{}}
 	w.laws = newLaws(w)
 	w.ingress = newCluster(&w.schedule, seed, 0, "ingress", 0)
@@ -81,14 +81,13 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 		c.changed = func(ch change) { w.memberChanged(c, ch) }
 		w.config.Members = append(w.config.Members, MemberConfig{Name: c.name})
 	}
+	w.clusters = append(slices.Clone(w.members), w.ingress)
 	for i := range processes {
 		w.processes = append(w.processes, newProcess(w, fmt.Sprintf("p%d", i), time.Duration(i)*1500*time.Millisecond))
 	}
 	w.sweep()
 	return w
 }
-
-func (w *world) all() []*Cluster { return w.members }
 
 func (w *world) sweep() {
 	w.laws.sweep()
@@ -153,7 +152,7 @@ func (w *world) link(process string, c *Cluster) *link {
 }
 
 func (w *world) memberChanged(c *Cluster, ch change) {
-	w.lived = w.now
+	w.lived = max(w.lived, w.now)
 	w.truths[c.name].observe(w.now, ch)
 	o := ch.after
 	if o == nil {
