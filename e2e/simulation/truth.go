@@ -93,7 +93,9 @@ func (t *truth) observe(now time.Duration, c change) {
 }
 
 // wasRestored reports whether the store went back not long ago.
-func (t *truth) wasRestored(now time.Duration) bool { return t.restored != 0 && now-t.restored < restores }
+func (t *truth) wasRestored(now time.Duration) bool {
+	return t.restored != 0 && now-t.restored < restores
+}
 
 // wentBack takes in that the store was restored.
 func (t *truth) wentBack(c *Cluster) {
