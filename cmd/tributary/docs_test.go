@@ -23,6 +23,9 @@ func TestCommandLineReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/command-line.md", []byte(commandLineReference(t)))
 }
 
+// finding are the flags by which commands find the running instance.
+var finding = map[string]bool{"server": true, "context": true, "namespace": true, "instance": true, "kubeconfig": true}
+
 // commandLineReference is the help of every command, as one page.
 func commandLineReference(t *testing.T) string {
 	var page strings.Builder
@@ -36,8 +39,27 @@ func commandLineReference(t *testing.T) string {
 		if code := dispatch(t.Context(), []string{c.Name(), "--help"}, &help, &help); code != exitOK {
 			t.Errorf("tributary %s --help: exit code %d", c.Name(), code)
 		}
-		fmt.Fprintf(&page, "\n## tributary %s\n\n```\n%s```\n", c.Name(), help.String())
+		fmt.Fprintf(&page, "\n## tributary %s\n\n```\n", c.Name())
+		text, flags, _ := strings.Cut(help.String(), "Flags:\n")
+		if page.WriteString(text); c.Name() == "unlink" {
+			flags = "  as of tributary link, for what it made"
+		}
+		page.WriteString("Flags:\n")
+		for line := range strings.Lines(flags + "\n") {
+			if flag := shownFlag.FindStringSubmatch(line); len(flag) > 0 && finding[flag[1]] && c.Flags().Lookup("instance") != nil || strings.Contains(line, "--help ") || line == "\n" {
+				continue // is shown once
+			}
+			page.WriteString(line)
+		}
+		page.WriteString("```\n")
 	}
+	page.WriteString("\n## The running instance\n\n`explain`, `status` and `trace` ask it, and find it by these flags:\n\n```\n")
+	for line := range strings.Lines(newStatusCommand().Flags().FlagUsages()) {
+		if flag := shownFlag.FindStringSubmatch(line); len(flag) > 0 && finding[flag[1]] {
+			page.WriteString(line)
+		}
+	}
+	page.WriteString("```\n")
 	page.WriteString("\n## tributary completion\n\nWrites the completion for bash, zsh, fish or PowerShell: `tributary completion bash --help` says where to put it.\n")
 	page.WriteString("\n## kubectl tributary\n\nA link named `kubectl-tributary` to the binary, in the path, makes every command one of kubectl's. One named\n`kubectl_complete-tributary` completes them.\n")
 	return page.String()

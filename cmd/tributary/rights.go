@@ -59,7 +59,7 @@ func ingressNeeds(c *config.Config) []need {
 		{resource: "services", verbs: write},
 		{resource: "endpoints", verbs: write},
 		{group: discovery, resource: "endpointslices", verbs: write},
-		{resource: "events", verbs: []string{"create", "patch"}, without: "conflicts are not shown as events"},
+		{resource: "events", verbs: []string{"create"}, without: "conflicts are not shown as events"},
 		{resource: "configmaps", namespace: own, verbs: []string{"get", "create", "update"}, without: "another cluster at a member's address is not recognised across a restart"},
 	}
 	if c.Replicas.CreateNamespaces {

@@ -160,7 +160,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 	}
 	readsAlone := in("ClusterRole", read+"services,endpoints", read+"endpointslices", read+"namespaces")
 	reads := in("ClusterRole", read+"services,endpoints", read+"endpointslices", "get,list,watch,create namespaces")
-	writes := []string{"create,patch events", write + "services,endpoints", write + "endpointslices"}
+	writes := []string{"create events", write + "services,endpoints", write + "endpointslices"}
 	own := func(namespace string) []string {
 		return in("Role "+namespace, "get,create,update leases", "get,create,update configmaps")
 	}
@@ -173,7 +173,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		"a glob":             {"clustersFrom: null, ingress: {namespaces: ['web-*']}", [][]string{reads, in("ClusterRole", writes...), own("tributary-system")}},
 		"no namespaces made": {"clustersFrom: null, replicas: {createNamespaces: false}", [][]string{readsAlone, in("ClusterRole", writes...), own("tributary-system")}},
 		"slices alone": {"clustersFrom: null, replicas: {write: [EndpointSlices]}", [][]string{
-			reads, in("ClusterRole", "create,patch events", write+"services", write+"endpointslices"), own("tributary-system")}},
+			reads, in("ClusterRole", "create events", write+"services", write+"endpointslices"), own("tributary-system")}},
 		"named namespaces":   {"clustersFrom: null, ingress: {namespaces: [shop, web]}", [][]string{reads, in("Role shop", writes...), in("Role web", writes...), own("tributary-system")}},
 		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", [][]string{reads, in("Role shop", writes...), own("tributary-system"), in("Role tributary-system", secrets)}},
 		"another namespace":  {"ingress: {namespaces: [shop]}, namespace: own, clustersFrom: {secrets: {}}", [][]string{reads, in("Role shop", writes...), own("own"), in("Role own", secrets)}},

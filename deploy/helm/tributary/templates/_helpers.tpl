@@ -148,7 +148,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end }}
 - apiGroups: [""]
   resources: [events] # conflicts, on the replica
-  verbs: [create, patch]
+  verbs: [create]
 {{- end -}}
 
 {{/* Where alerts and dashboards lead as they are made, and where they are to. */}}
