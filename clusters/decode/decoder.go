@@ -56,14 +56,6 @@ const (
 // New returns a Decoder.
 func New(options Options) *Decoder { return &Decoder{options: options, seed: maphash.MakeSeed()} }
 
-// matches are the rules that match a pod.
-func (d *Decoder) matches(pod *corev1.Pod) uint64 {
-	if d.options.Match == nil {
-		return 0
-	}
-	return d.options.Match(pod)
-}
-
 // str returns an earlier copy of a short string that tends to repeat.
 func (d *Decoder) str(s string) string {
 	if s == "" || len(s) > longestShared {

@@ -15,7 +15,10 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 	if pod == nil {
 		return store.Versioned[syncer.Pod]{}
 	}
-	matches := d.matches(pod)
+	var matches uint64
+	if d.options.Match != nil {
+		matches = d.options.Match(pod)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := syncer.Pod{

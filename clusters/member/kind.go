@@ -32,11 +32,9 @@ type table[T Object] struct {
 	rows     func(namespace string) iter.Seq2[syncer.Key, uint64]
 
 	// asked reports whether an object that a list lacks is asked for; nil: each is. changed is
-	// called when one was shown, or is gone: after is nil then. describe fills in the cause of
-	// a change that was written in a second. Nil does nothing.
-	asked    func(syncer.Key) bool
-	changed  func(key syncer.Key, after *T, c *Cause, o *step)
-	describe func(c *Cause, before, after *T, written int64)
+	// called when one was shown, or is gone: after is nil then.
+	asked   func(syncer.Key) bool
+	changed func(key syncer.Key, after *T, c *Cause, o *step)
 }
 
 // seen takes in an object that a stream shows, unless a read has shown a newer one.
@@ -68,7 +66,7 @@ func (k *kind[T]) take(v store.Versioned[T], from Cause, o *step) {
 	before, _, _ := k.held(key)
 	c := k.cause(from, key, before, &v.Object, v.Written)
 	o.dirty(k.set(v), c)
-	k.tell(&v.Object, c, o)
+	k.changed(key, &v.Object, c, o)
 }
 
 // drop takes an object out that is gone, if it is in a table, and closes its question.
@@ -79,14 +77,7 @@ func (k *kind[T]) drop(key syncer.Key, from Cause, o *step) {
 	if known {
 		o.dirty(k.remove(key), c)
 	}
-	k.tell(nil, c, o)
-}
-
-// tell tells of a change that does not only concern those who have the object in their share.
-func (k *kind[T]) tell(after *T, c *Cause, o *step) {
-	if k.changed != nil {
-		k.changed(c.Key, after, c, o)
-	}
+	k.changed(key, nil, c, o)
 }
 
 func (k *kind[T]) cause(from Cause, key syncer.Key, before, after *T, written int64) *Cause {
@@ -97,8 +88,8 @@ func (k *kind[T]) cause(from Cause, key syncer.Key, before, after *T, written in
 	} else if before != nil {
 		_, c.UID = k.identity(before)
 	}
-	if k.describe != nil {
-		k.describe(&c, before, after, written)
+	if pod, ok := any(before).(*syncer.Pod); ok {
+		describePod(&c, pod, any(after).(*syncer.Pod), written)
 	}
 	return &c
 }
@@ -184,9 +175,8 @@ func (s *State) makeKinds() {
 	s.pods = newKind(s, Pods, table[syncer.Pod]{
 		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
 		held:     t.Pod, set: t.SetPod, remove: t.RemovePod, rows: t.Pods,
-		asked:    func(key syncer.Key) bool { return t.Endpoint(key) || s.stands[key] != nil },
-		changed:  s.podChanged,
-		describe: describePod,
+		asked:   func(key syncer.Key) bool { return t.Endpoint(key) || s.stands[key] != nil },
+		changed: s.podChanged,
 	})
 	s.services = newKind(s, Services, table[syncer.Service]{
 		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
@@ -205,6 +195,7 @@ func (s *State) makeKinds() {
 			slice, _, _ := t.Slice(key)
 			return t.ByHand(slice.ServiceKey())
 		},
+		changed: func(syncer.Key, *store.HandSlice, *Cause, *step) {},
 	})
 }
 

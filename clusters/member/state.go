@@ -157,11 +157,12 @@ func (s *State) turn(e Event, o *step) {
 
 // answer takes in what came of a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
+	pods := s.stream(Pods, a.Key.Namespace) // nil where people name a pod of another namespace by hand
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
 	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
 		q.again(o)
-	case a.Outcome == There && a.Kind == Pods && a.Rules != s.stream(Pods, a.Key.Namespace).rules:
+	case a.Outcome == There && a.Kind == Pods && pods != nil && a.Rules != pods.rules:
 		q.again(o) // a list with these rules is still to come
 	default:
 		s.kinds()[a.Kind].answered(a, o)
