@@ -77,10 +77,10 @@ func (c *Core) AddAll(now time.Time, event string) {
 }
 
 // addNamespace asks for a comparison of every replica in a namespace.
-func (c *Core) addNamespace(now time.Time, namespace string, hint plan.Lane, causes ...record.Cause) {
+func (c *Core) addNamespace(now time.Time, namespace string, causes ...record.Cause) {
 	for _, key := range replicas(c.source, c.cache) {
 		if key.Namespace == namespace {
-			c.queue.Add(now, key, hint, causes...)
+			c.queue.Add(now, key, plan.Addition, causes...)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	switch {
 	case c.dispatch.Busy(o):
 	case o.Kind == plan.KindNamespace:
-		c.addNamespace(now, o.Name, plan.Addition, cause)
+		c.addNamespace(now, o.Name, cause)
 	default:
 		if c.leading {
 			c.edited[key] = append(c.edited[key], o)
@@ -207,7 +207,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 		ended = c.end(now, g.Work, out.Result == lanes.Unused)
 	}
 	if sent.Kind == plan.KindNamespace {
-		c.addNamespace(now, sent.Name, g.Lane) // others waited for it, too
+		c.addNamespace(now, sent.Name) // others waited for it, too
 	}
 	return false, ended
 }

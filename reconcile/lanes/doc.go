@@ -10,7 +10,7 @@
 // of them. Its changes count as not written (Queue.Oldest) until the last one is acknowledged;
 // what is left of it passes to the next comparison at once. Nothing is given up: after each
 // answer the replica is compared again, and what failed is then planned with a delay of its
-// object. What others undo is put right at a pace (repair.go).
+// object. What others undo is put right at a pace.
 //
 // Both are values that a caller drives: each step takes the time, returns at once, and tells
 // when to ask again where only time has to pass. One goroutine at a time may use a Queue and

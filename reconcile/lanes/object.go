@@ -4,20 +4,27 @@
 package lanes
 
 import (
-	"hash/crc32"
+	"maps"
 	"slices"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
-// The delays of an object after failures in a row: firstDelay, then twice as much after
-// each, up to longestDelay; plus up to a fifth by the object's name, so that objects that
-// failed together part.
 const (
+	// firstDelay is that of an object after a failure; it is twice as long after each in a row,
+	// up to longestDelay.
 	firstDelay   = 5 * time.Millisecond
 	longestDelay = 30 * time.Second
+	// repairBurst is how often an object is put right at once that others change, repairPace the
+	// time between two repairs after that.
+	repairBurst = 5
+	repairPace  = 12 * time.Second
+	// manyRepairs is from how many on those that are long ago are forgotten.
+	manyRepairs = 1000
 )
 
 // object is one object of a replica, while something of it is planned or under way, and
@@ -50,14 +57,9 @@ type delay struct {
 	until    time.Time
 }
 
-func (o *object) fail(y *delay, now time.Time) {
-	y.until = now.Add(o.spread(min(longestDelay, firstDelay<<min(y.failures, 13))))
+func (y *delay) fail(now time.Time) {
+	y.until = now.Add(min(longestDelay, firstDelay<<min(y.failures, 13)))
 	y.failures++
-}
-
-// spread adds up to a fifth; it never shortens what a server asked for.
-func (o *object) spread(d time.Duration) time.Duration {
-	return d + d/5/256*time.Duration(crc32.ChecksumIEEE([]byte(o.name.String()))%256)
 }
 
 // note takes in what became of a request.
@@ -65,17 +67,17 @@ func (o *object) note(now time.Time, lane Lane, out Outcome) {
 	switch {
 	case out.Result == Reduced:
 		o.removals = delay{}
-		o.fail(&o.others, now)
+		o.others.fail(now)
 	case out.Result == Failed && lane == plan.Removal:
-		o.fail(&o.removals, now)
+		o.removals.fail(now)
 	case out.Result == Failed:
-		o.fail(&o.others, now)
+		o.others.fail(now)
 	}
 	if out.Result != Unused {
 		o.err = out.Err
 	}
 	if out.RetryAfter > 0 {
-		o.asked = now.Add(o.spread(out.RetryAfter))
+		o.asked = now.Add(out.RetryAfter)
 	}
 }
 
@@ -131,4 +133,27 @@ func (o *object) drop() bool {
 		o.action, o.work = plan.Action{}, nil
 	}
 	return o.grant != nil
+}
+
+// repair is the pace at which one object is put right that others change. Until then all waits
+// but what takes away, so that two who disagree do not wear out an API server.
+type repair struct {
+	limiter *rate.Limiter
+	until   time.Time
+}
+
+// Repair counts that a comparison has an action on an object which somebody else has changed.
+// Call it before Replace.
+func (d *Dispatch) Repair(now time.Time, o plan.Object) {
+	r := d.repairs[o]
+	if r == nil {
+		if len(d.repairs) >= manyRepairs {
+			maps.DeleteFunc(d.repairs, func(_ plan.Object, r *repair) bool { return r.limiter.TokensAt(now) >= repairBurst })
+		}
+		r = &repair{limiter: rate.NewLimiter(rate.Every(repairPace), repairBurst)}
+		d.repairs[o] = r
+	}
+	if !now.Before(r.until) && !r.limiter.AllowN(now, 1) {
+		r.until = now.Add(repairPace)
+	}
 }

@@ -25,8 +25,8 @@ const (
 	maxBytes, maxBatch = 1 << 20, 1000
 	// inventoryEvery is the time between two inventories.
 	inventoryEvery = 10 * time.Minute
-	// requestTimeout bounds a request, landing one in flight when leadership ends.
-	requestTimeout, landing = 10 * time.Second, 500 * time.Millisecond
+	// requestTimeout bounds a request.
+	requestTimeout = 10 * time.Second
 	// refusedPause is how long a Service is left alone that the receiver refuses.
 	refusedPause = 30 * time.Second
 )
@@ -176,12 +176,11 @@ func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bo
 	return 0
 }
 
-// post sends a batch while the Permit is held, and lets it land when ctx is done.
+// post sends a batch while the Permit is held.
 func (s *sink) post(ctx context.Context, body []byte) outcome {
-	flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(landing, cancel) })()
-	bound, release, held := s.opts.Hold(flight)
+	bound, release, held := s.opts.Hold(ctx)
 	if !held {
 		return outcome{result: resultStopped}
 	}
