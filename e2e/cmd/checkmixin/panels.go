@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/internal/mixin"
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/internal/mixin"
 )
 
 // chartFiles are the alerts and dashboards.
