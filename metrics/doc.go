@@ -7,7 +7,7 @@
 //
 // A newcomer starts at Metrics (metrics.go, observe.go): what the rest of the
 // program reports into. families.go is the table of all families; status.go the value
-// from which every gauge is read at scrape time (pull.go); trouble.go what is wrong with
+// from which every gauge is read at scrape time; trouble.go what is wrong with
 // which replica, and what of a status a person should look at. What a change is, and how
 // it is remembered, is package record; package page serves it all.
 //

@@ -183,7 +183,7 @@ func (f Family) FullName() string { return Namespace + "_" + f.Name }
 
 // LatencyBuckets are the classic buckets of every histogram, in seconds: fine
 // around the milliseconds that a healthy change takes, and up to the minute
-// that nobody should ever see. A native histogram stands beside them.
+// that nobody should ever see. There is a native histogram beside them.
 func LatencyBuckets() []float64 {
 	return []float64{
 		.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .025, .05,

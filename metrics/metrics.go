@@ -86,8 +86,8 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 // Changes is the ring of change records.
 func (m *Metrics) Changes() *record.Ring { return m.ring }
 
-// Change takes a finished record: it counts in the families, is kept in the
-// ring and logged. It returns the record's number, or 0 if the record is not
+// Change takes a finished record: it counts in the families, goes into the
+// ring and is logged. It returns the record's number, or 0 if the record is not
 // told: when nothing had to be written and no live event was behind it (a
 // relist of a quiet fleet must be quiet), and when a replica keeps failing (the
 // first, second, fourth, eighth … failure are told).

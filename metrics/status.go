@@ -29,7 +29,7 @@ type Status struct {
 	Comparing int          `json:"comparing"`
 	Lanes     []LaneStatus `json:"lanes"`
 	Sinks     []SinkStatus `json:"sinks,omitempty"`
-	// Orphans are clusters that are not configured and of which endpoints stand, in
+	// Orphans are clusters that are not configured and of which there are endpoints, in
 	// OrphanReplicas replicas together.
 	Orphans        []OrphanStatus `json:"orphans,omitempty"`
 	OrphanReplicas int            `json:"orphanReplicas"`
@@ -73,7 +73,7 @@ type ConfigStatus struct {
 
 // IngressStatus is about the ingress cluster.
 type IngressStatus struct {
-	// State is one word for people: "listing", "live", "unreachable" or "other cluster".
+	// State is for people: "listing", "live", "unreachable" or "other cluster".
 	State   string `json:"state"`
 	Up      bool   `json:"up"`
 	Synced  bool   `json:"synced"`
@@ -87,7 +87,7 @@ type IngressStatus struct {
 // ClusterStatus is about one member cluster.
 type ClusterStatus struct {
 	Name string `json:"name"`
-	// State is one word for people: "live" where all of it is followed, else what keeps it
+	// State is for people: "live" where all of it is followed, else what keeps it
 	// from that, such as "listing", "unreachable" or "refused". Since is when it began.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
@@ -196,11 +196,11 @@ type SinkStatus struct {
 	LastError        string    `json:"lastError,omitempty"`
 }
 
-// OrphanStatus is about a cluster that is not configured and of which endpoints stand in
+// OrphanStatus is about a cluster that is not configured and of which there are endpoints in
 // the ingress cluster: nobody knows whether they live.
 type OrphanStatus struct {
 	Cluster string `json:"cluster"`
-	// Replicas are those in which they stand.
+	// Replicas are those that have them.
 	Replicas  int `json:"replicas"`
 	Endpoints int `json:"endpoints"`
 }

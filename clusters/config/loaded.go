@@ -29,12 +29,12 @@ type Loaded struct {
 	Members map[string]Access
 	// Restart are the fields of the file whose edit needs a restart to take effect.
 	Restart []string
-	// Refused is why the file, as it stands, is not the one in use; nil when it is.
+	// Refused is why the current file is not the one in use; nil when it is.
 	Refused error
 	// SecretErrors is why Secrets are no members: each is about the name of one.
 	SecretErrors []error
 	// SecretsUnread is true while members are wanted from Secrets of which no list was
-	// offered yet. What stands of clusters that are not configured may be theirs.
+	// offered yet. Endpoints of clusters that are not configured may be theirs.
 	SecretsUnread bool
 }
 
@@ -52,10 +52,10 @@ func (l *Loaded) Err() error {
 // and Hash empty if there has been none.
 type Access struct {
 	kubeconfig.Accepted
-	// File and Secret are where the kubeconfig is kept, one of them: a path, or
+	// File and Secret are where the kubeconfig is, one of them: a path, or
 	// NAMESPACE/NAME. Neither: this process's pod is in the cluster.
 	File, Secret string
-	// Err says why the kubeconfig as it stands, or the settings of a Secret, are not those
+	// Err says why the current kubeconfig, or the settings of a Secret, are not those
 	// in use; nil when they are.
 	Err error
 }
@@ -111,7 +111,7 @@ type Secret struct {
 	Namespace, Name string
 	// Settings is the annotation SettingsAnnotation.
 	Settings string
-	// Kubeconfig is what stands under SecretKey.
+	// Kubeconfig is the value of SecretKey.
 	Kubeconfig []byte
 }
 
@@ -138,7 +138,7 @@ func (s Secret) member(c *Config) (Cluster, error) {
 
 // addSecrets puts the members that are Secrets after those of the file, which win where
 // names meet. One whose settings are refused goes on with those that it had before. If it
-// had none it is a member that is not followed: what stands of it stays.
+// had none it is a member that is not followed: its endpoints stay.
 func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
 		named := func(m Cluster) bool { return m.Name == s.Name }

@@ -108,7 +108,7 @@ func (r *Replicas) Place(namespace, member string) int {
 func (r *Replicas) WritesEndpoints() bool { return slices.Contains(r.Write, WriteEndpoints) }
 
 // trackers are the keys by which tools know what is theirs: a copy of one makes the tool
-// adopt the replica, then change or prune it. An entry that ends with a slash stands for
+// adopt the replica, then change or prune it. An entry that ends with a slash means
 // all keys of that domain and of the domains below it.
 var trackers = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", // kubectl apply --applyset

@@ -88,7 +88,7 @@ func toJSON(data []byte) ([]byte, field.ErrorList) {
 	return text, nil
 }
 
-// repeated finds the keys of mappings that are given twice.
+// repeated finds the keys that a mapping has twice.
 func repeated(at *field.Path, node *yaml.Node) (faults field.ErrorList) {
 	lines := map[string]int{}
 	for i, child := range node.Content {

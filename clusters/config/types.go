@@ -106,10 +106,10 @@ type ClusterSettings struct {
 	// Drain makes this member's endpoints reserves: they serve only what no other member
 	// can.
 	Drain bool `json:"drain"`
-	// HoldSilentNodes is how long a pod stays ready that turned not ready only because
+	// HoldSilentNodes is how long a pod stays ready that became not ready only because
 	// its node stopped reporting, such as `40s`. After that it is a reserve.
 	HoldSilentNodes Duration `json:"holdSilentNodes"`
-	// StableFor is how long a pod that was ready, turned not ready and returned is a
+	// StableFor is how long a pod that was ready, became not ready and returned is a
 	// reserve, such as `5s`.
 	StableFor Duration `json:"stableFor"`
 	// StaleAfter is how long the member may be out of sight, such as `30m`, before its
@@ -201,7 +201,7 @@ type Sink struct {
 	ServiceSelector string `json:"serviceSelector"`
 	// Window is for how long changes of a Service are gathered, from the first of them.
 	Window Duration `json:"window"`
-	// RemovalWindow is that of an address that goes, or turns not ready.
+	// RemovalWindow is that of an address that goes, or becomes not ready.
 	RemovalWindow Duration `json:"removalWindow"`
 	// MaxRequestsPerSecond is how many requests may begin in a second. Less than one is
 	// possible: 0.2 is one in five seconds.

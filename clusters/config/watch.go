@@ -53,7 +53,7 @@ type Watcher struct {
 	read func(path string) ([]byte, error)
 	// files are those that the last assembly read.
 	files map[string]*followed
-	// config is the last valid file, refused why the file as it stands is another.
+	// config is the last valid file, refused why the current file is another.
 	config  *Config
 	refused error
 	secrets *[]Secret
@@ -137,7 +137,7 @@ func (w *Watcher) look(path string) content {
 	return content{text: string(data)}
 }
 
-// followedFile gives what counts of a file that the configuration or a kubeconfig names, and
+// followedFile reads what counts of a file that the configuration or a kubeconfig names, and
 // follows it from then on.
 func (w *Watcher) followedFile(former map[string]*followed) func(path string) ([]byte, error) {
 	return func(path string) ([]byte, error) {

@@ -7,7 +7,7 @@
 // send credentials to other hosts. An operator's own file may do all that, and which
 // program it runs is told (Accepted.Note). One that comes from a Secret was written by
 // whoever may write that Secret, so it may hold an address, certificates and a token, and
-// nothing else (check.go). token.go is what tokens say, for their renewal.
+// nothing else (refuse). token.go is what tokens say, for their renewal.
 //
 // What never happens here: no cluster is contacted, nothing is logged, and no error
 // quotes what a kubeconfig holds, other than the names of contexts, clusters and users:

@@ -97,7 +97,7 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 func WithToken(data []byte, context, token string) ([]byte, error) {
 	file, err := clientcmd.Load(data)
 	if err != nil {
-		return nil, errors.New("the kubeconfig cannot be read") // clientcmd's words can hold its parts
+		return nil, errors.New("the kubeconfig cannot be read") // clientcmd's own error can quote it
 	}
 	if context == "" {
 		context = file.CurrentContext

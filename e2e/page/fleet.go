@@ -81,7 +81,7 @@ func exampleStatus(now time.Time) metrics.Status {
 	edge.Conditions = []metrics.Condition{{Reason: "Unreachable", Message: "it does not answer; its endpoints stay as they were"}}
 	edge.Up, edge.LagSeconds = false, 312.4
 	edge.LastContact, edge.LastErrorAt = now.Add(-6*time.Minute), now.Add(-2*time.Second)
-	edge.LastError = `watch pods of cluster "edge-lisbon-07": Get "https://edge-07.example.net:6443/api/v1/pods?watch=1": dial tcp 203.0.113.7:6443: connect: connection refused; its endpoints stay as they were last seen`
+	edge.LastError = `watch pods: dial tcp 203.0.113.7:6443: connect: connection refused; its endpoints stay as they were last seen`
 	fresh.Synced = false
 	s.Clusters[0].LagSeconds = 0.0021
 	return s

@@ -17,7 +17,7 @@ type Result string
 const (
 	// Written: the ingress cluster acknowledged every write of the change.
 	Written Result = "written"
-	// Dropped: the outcome equals what stands, so nothing had to be written.
+	// Dropped: desired and current state are equal, so nothing had to be written.
 	Dropped Result = "dropped"
 	// Blocked: a conflict or a missing namespace keeps something of the change from
 	// being written; Error says which.
@@ -65,7 +65,7 @@ type Change struct {
 }
 
 // Stages is how long each step of a change took, on the monotonic clock. In
-// JSON it is in milliseconds. Endpoints and slices of a standing replica are written in
+// JSON it is in milliseconds. Endpoints and slices of a replica that exists are written in
 // parallel, so the parts may sum up to more than Total.
 type Stages struct {
 	// Queue runs from the arrival of the event to the begin of the comparison.
@@ -171,7 +171,7 @@ func NewTraceID() string {
 }
 
 // Cause is the event that made a replica dirty. It travels with the replica's key
-// through the queue and is never changed. The zero value stands for a change that
+// through the queue and is never changed. The zero value means a change that
 // nobody caused: the replica was looked at again.
 type Cause struct {
 	// Cluster is the member that the event came from; empty for the ingress cluster

@@ -29,7 +29,7 @@ type Ring struct {
 	maxBytes   int
 
 	mu sync.RWMutex
-	// records are those kept, the oldest first, and bytes their size. They have the numbers up to last.
+	// records have the oldest first, and bytes is their size. They have the numbers up to last.
 	records []*Change
 	bytes   int
 	last    uint64
@@ -67,7 +67,7 @@ func (r *Ring) Add(rec *Change) (seq uint64) {
 }
 
 // After returns the records with a Seq greater than after, oldest first, at
-// most limit of them (0: all), and how many such records are no longer kept.
+// most limit of them (0: all), and how many such records it has no more.
 func (r *Ring) After(after uint64, limit int) (records []*Change, missed uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -85,7 +85,7 @@ func (r *Ring) After(after uint64, limit int) (records []*Change, missed uint64)
 	return slices.Clone(records), missed
 }
 
-// All returns the records kept, oldest first.
+// All returns the records, oldest first.
 func (r *Ring) All() []*Change {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

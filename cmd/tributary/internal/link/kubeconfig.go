@@ -83,7 +83,7 @@ func (o *Options) kubeconfig(token string) ([]byte, error) {
 	file.CurrentContext = o.Name
 	text, err := clientcmd.Write(*file)
 	if err != nil {
-		return nil, errors.New("the kubeconfig cannot be written") // clientcmd's words can hold its parts
+		return nil, errors.New("the kubeconfig cannot be written") // clientcmd's own error can quote it
 	}
 	return text, nil
 }
