@@ -156,7 +156,7 @@ func (w *world) gone(namespace, name string) {
 		if err != nil {
 			return err
 		}
-		if len(list.Items) > 0 || lines[0] != "none" || len(slices) > 0 {
+		if len(list.Items) > 0 || len(lines) == 0 || lines[0] != "none" || len(slices) > 0 {
 			return fmt.Errorf("%s/%s: %d Services, endpoints %q, slices %q are left", namespace, name, len(list.Items), lines, slices)
 		}
 		return nil
