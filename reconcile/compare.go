@@ -30,12 +30,12 @@ type Comparison struct {
 	Excluded bool
 
 	// What follows is as Core.Begin finds it: for what the comparison is, since when, whether
-	// this process leads, what others have edited, and which objects are under way.
-	work   *lanes.Work
-	taken  time.Time
-	leads  bool
-	edited []plan.Object
-	busy   func(plan.Object) bool
+	// this process leads, what others have edited, which objects are under way, and which were refused.
+	work            *lanes.Work
+	taken           time.Time
+	leads           bool
+	edited, refused []plan.Object
+	busy            func(plan.Object) bool
 	// outdated is true once a request of the replica has begun since.
 	outdated bool
 }
@@ -50,7 +50,7 @@ func settings(source Source) *Settings {
 func (c *Comparison) decide(source Source, stands *cache.Cache) {
 	s := settings(source)
 	c.Now, c.Excluded = stands.Current(c.Replica), !s.MayWrite(c.Replica.Namespace)
-	c.Now.Busy = c.busy
+	c.Now.Busy, c.Now.Refused = c.busy, func(o plan.Object) bool { return slices.Contains(c.refused, o) }
 	c.Want = plan.Merge(c.Replica, c.Now, source.Shares(c.Replica), s.Settings)
 	if !c.Excluded {
 		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want)

@@ -4,7 +4,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -116,7 +115,7 @@ func (c *Core) Begin(now time.Time) *Comparison {
 	if w == nil {
 		return nil
 	}
-	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.edited[w.Key], busy: c.dispatch.UnderWay()}
+	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.edited[w.Key], busy: c.dispatch.UnderWay(), refused: c.dispatch.Refused(w.Key)}
 	delete(c.edited, w.Key)
 	c.comparing[w.Key] = of
 	return of
@@ -131,7 +130,7 @@ func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
 // from what that changes.
 func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble, again bool) {
 	if of.outdated {
-		of.outdated, of.busy = false, c.dispatch.UnderWay()
+		of.outdated, of.busy, of.refused = false, c.dispatch.UnderWay(), c.dispatch.Refused(of.Replica)
 		return nil, trouble, true
 	}
 	delete(c.comparing, of.Replica)
@@ -171,10 +170,8 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 
 // Answered takes the answer to the action of a grant: the object that stands after it, nil if
 // that is not known, and why it was not taken. With lapsed there was no right to wait for an
-// answer, or to send. Should the server have refused it, or said nothing, what the action takes
-// away is the grant's action from then on, and is to be sent again by itself. Else the grant has
-// ended, and the record with it that is returned.
-func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (again bool, ended []record.Change) {
+// answer, or to send. The grant has ended, and the record with it that is returned.
+func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (ended []record.Change) {
 	key, sent := g.Work.Key, g.Action
 	if o != nil {
 		c.cache.Take(o)
@@ -185,31 +182,22 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if err == nil || !lapsed { // else it is sent again
 		c.changes[g.Work].wrote(now, sent, err)
 	}
-	out := lanes.Outcome{Result: lanes.Failed, Err: cmp.Or(g.Refused, err)}
+	out := lanes.Outcome{Result: lanes.Failed, Err: err, RetryAfter: write.RetryAfter(err)}
 	switch {
-	case err == nil && g.Refused != nil:
-		out.Result = lanes.Reduced
 	case err == nil:
 		out.Result = lanes.Written
-	case g.Refused != nil:
 	case lapsed:
 		out.Result = lanes.Unused
 	case write.TakesLess(write.Meaning(err)):
-		stands := c.cache.Current(key)
-		stands.Busy = c.dispatch.Busy
-		if reduced, ok := sent.Reduced(stands); ok {
-			g.Action, g.Refused = reduced, err
-			return true, nil
-		}
+		out.Result = lanes.Refused
 	}
-	out.RetryAfter = write.RetryAfter(out.Err)
 	if g.Done(now, out) {
 		ended = c.end(now, g.Work, out.Result == lanes.Unused)
 	}
 	if sent.Kind == plan.KindNamespace {
 		c.addNamespace(now, sent.Name) // others waited for it, too
 	}
-	return false, ended
+	return ended
 }
 
 // replicas are those that a member has or that stand, sorted.

@@ -132,6 +132,7 @@ func TestRemovalBesideARefusedAddition(t *testing.T) {
 				refuse(g, true)
 				g.set(web, "a", "1,3")
 				g.expect(web, "1", 50*time.Millisecond)
+				g.pass(time.Second)
 				if told := g.seen.told(); !slices.Contains(told, "failed -2") {
 					t.Errorf("told %q", told)
 				}

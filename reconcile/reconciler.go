@@ -262,18 +262,16 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 	if ok {
 		defer release()
 	}
-	for again := true; again; {
-		var object *cache.Object
-		err, lapsed := errNotSent, true
-		if ok {
-			object, err = r.writer.Send(bounded, g.Action)
-			lapsed = bounded.Err() != nil
-		}
-		var ended []record.Change
-		r.Step(func(core *Core, now time.Time) { again, ended = core.Answered(now, g, object, err, lapsed) })
-		for _, one := range ended {
-			r.opts.Metrics.Change(one)
-		}
+	var object *cache.Object
+	err, lapsed := errNotSent, true
+	if ok {
+		object, err = r.writer.Send(bounded, g.Action)
+		lapsed = bounded.Err() != nil
+	}
+	var ended []record.Change
+	r.Step(func(core *Core, now time.Time) { ended = core.Answered(now, g, object, err, lapsed) })
+	for _, one := range ended {
+		r.opts.Metrics.Change(one)
 	}
 }
 

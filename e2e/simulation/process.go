@@ -296,7 +296,7 @@ func (p *Process) send() {
 	}
 }
 
-// request makes one request of a grant: its action, or what of that takes away.
+// request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
 	a := g.Action
 	until, held := p.permit()
@@ -330,11 +330,7 @@ func (p *Process) request(g *lanes.Grant) {
 var errNotSent = errors.New("this process does not lead")
 
 func (p *Process) answered(g *lanes.Grant, until time.Time, o *cache.Object, err error) {
-	again, _ := p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
-	if again {
-		p.request(g)
-		return
-	}
+	p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
 	p.underWay--
 	p.compare()
 }

@@ -188,6 +188,16 @@ func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
 	return failed
 }
 
+// Refused returns the objects of a replica of which the next request is to take less.
+func (d *Dispatch) Refused(replica syncer.Key) (refused []plan.Object) {
+	for name, o := range d.replicas[replica] {
+		if o.refused {
+			refused = append(refused, name)
+		}
+	}
+	return refused
+}
+
 // LaneState is how a lane stands at one moment.
 type LaneState struct {
 	// Planned and UnderWay count actions.

@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -154,7 +155,7 @@ func TestDelays(t *testing.T) {
 			}
 			took := time.Since(start)
 			if g != nil {
-				b.again(g, Outcome{Result: Failed})
+				b.again(g, Outcome{Result: Failed, Err: errors.New("no")})
 			}
 			return took
 		}
@@ -166,8 +167,10 @@ func TestDelays(t *testing.T) {
 			}
 			want = min(longestDelay, max(firstDelay, 2*want))
 		}
-		b.compare(web, "a", action(web, "s", plan.Removal))
-		b.want(b.next(), web, "s").Done(time.Now(), Outcome{Result: Reduced})
+		less := action(web, "s", plan.Removal)
+		less.Less = true
+		b.compare(web, "a", less)
+		b.want(b.next(), web, "s").Done(time.Now(), Outcome{})
 		b.compared(web, false, action(web, "s", plan.Addition))
 		b.want(b.next(), web, "")
 		b.compare(web, "a", action(web, "s", plan.Removal))

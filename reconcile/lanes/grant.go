@@ -20,9 +20,6 @@ type Grant struct {
 	// Work is the comparison that asked for it, Lane that of the action.
 	Work *Work
 	Lane Lane
-	// Refused is for the caller: why the whole of the action was not taken, while what it takes
-	// away is sent by itself.
-	Refused error
 
 	object *object
 	at     time.Time
@@ -35,11 +32,10 @@ type Result uint8
 const (
 	// Written: the server did what was asked for.
 	Written Result = iota
-	// Reduced: it did not, but then took what of the action takes away. The rest is delayed
-	// as an addition.
-	Reduced
 	// Failed: nothing of it is known to be written. What is left of it then is delayed.
 	Failed
+	// Refused: likewise, and what the next comparison takes away is to be sent by itself.
+	Refused
 	// Unused: nothing was sent.
 	Unused
 )
@@ -74,14 +70,15 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	if g.Lane == plan.Removal {
 		d.removed = now
 	}
-	o.note(now, g.Lane, out)
+	o.note(now, g, out)
 	w.left--
-	switch next := d.queue.next(w.Key); out.Result {
-	case Written:
+	switch next := d.queue.next(w.Key); {
+	case out.Result == Written && o.err != nil: // of less than all
+	case out.Result == Written:
 		if delete(d.replicas[w.Key], o.name); len(d.replicas[w.Key]) == 0 {
 			delete(d.replicas, w.Key)
 		}
-	case Unused:
+	case out.Result == Unused:
 		next.gather(w)
 	default:
 		next.gather(w)

@@ -47,8 +47,10 @@ type object struct {
 	// addition of the same object. asked is what the server asked for: it holds both.
 	removals, others delay
 	asked            time.Time
-	// err is why the last request was not taken.
-	err error
+	// err is why the last request was not taken; refused is true if what the next one takes away is
+	// to be sent by itself.
+	err     error
+	refused bool
 }
 
 // delay is how often in a row requests have failed, and until when the next one waits.
@@ -62,19 +64,23 @@ func (y *delay) fail(now time.Time) {
 	y.failures++
 }
 
-// note takes in what became of a request.
-func (o *object) note(now time.Time, lane Lane, out Outcome) {
+// note takes in what became of a request. One that takes less than all, after the whole was not
+// taken, tells nothing of that.
+func (o *object) note(now time.Time, g *Grant, out Outcome) {
+	less := g.Action.Less
 	switch {
-	case out.Result == Reduced:
+	case out.Result == Unused:
+	case out.Result == Written && less && o.err != nil:
 		o.removals = delay{}
 		o.others.fail(now)
-	case out.Result == Failed && lane == plan.Removal:
-		o.removals.fail(now)
-	case out.Result == Failed:
-		o.others.fail(now)
-	}
-	if out.Result != Unused {
-		o.err = out.Err
+	case out.Result == Written:
+		o.err = nil
+	default:
+		if o.err, o.refused = out.Err, out.Result == Refused && !less; g.Lane == plan.Removal {
+			o.removals.fail(now)
+		} else {
+			o.others.fail(now)
+		}
 	}
 	if out.RetryAfter > 0 {
 		o.asked = now.Add(out.RetryAfter)

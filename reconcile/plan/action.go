@@ -62,9 +62,10 @@ type Action struct {
 	Why string
 	// Delta is what the write changes in its object.
 	Delta Delta
+	// Less is true of a write that only takes away: more may follow.
+	Less bool
 
 	lane Lane
-	wish *wish // of slices and Endpoints
 }
 
 // ServiceSpec is a Service as it is written: headless, without a selector, with these ports.
@@ -90,7 +91,7 @@ func (a Action) Lane() Lane { return a.lane }
 
 // write makes an action write an object as it is wished; o is what stands.
 func (a *Action) write(w *wish, o *object) {
-	a.wish, a.Service, a.Endpoints, a.Slice = w, w.service, w.endpoints, w.slice
+	a.Service, a.Endpoints, a.Slice = w.service, w.endpoints, w.slice
 	var standing *Meta
 	var before []syncer.Endpoint
 	if o != nil {

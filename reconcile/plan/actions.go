@@ -284,16 +284,16 @@ func (c *comparison) create(kind Kind, name string, w *wish, may, urgent bool) {
 // away is written: it is left with the rest.
 func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	a := c.action(Update, o.kind, o.name, why, o.Meta)
-	a.wish = w
 	if o.Deleting {
 		c.wait(cmp.Or(c.waiting.Reason, WaitObjectDeleting))
 	}
+	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
 	switch {
-	case !c.whole || o.Deleting || left.waits || !w.absent && c.lacks(w):
+	case !c.whole || o.Deleting || left.waits || refused || !w.absent && c.lacks(w):
 		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !left.takes {
 			return
 		}
-		a.take(o, left.endpoints)
+		a.take(o, left.endpoints, w.trigger)
 	case w.absent:
 		a.Verb = Delete
 		if o.slice != nil || c.gone { // else what lives stays in slices

@@ -24,6 +24,9 @@ type Current struct {
 	// Busy reports about which objects a request is under way, so that nobody knows what stands of
 	// them. Nil: about none.
 	Busy func(Object) bool
+	// Refused reports which objects the server did not take as they should be: what is to be taken
+	// away from those is written by itself. Nil: none.
+	Refused func(Object) bool
 }
 
 // busySlice reports whether a request about a slice is under way.

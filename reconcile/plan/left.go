@@ -4,10 +4,9 @@
 package plan
 
 import (
-	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -156,28 +155,10 @@ func (c *claim) lower(e *syncer.Endpoint) bool {
 	return true
 }
 
-// Reduced is the write of the same object with only what it takes away, as the object stands
-// now; false if that is nothing, or all that the action is. It is sent where the server
-// refused the full write: nothing is added and nothing else put right, so that there is as
-// little as can be to refuse. What is merely moved, replaced or demoted stays.
-func (a Action) Reduced(now Current) (Action, bool) {
-	o := now.object(a.Kind, a.Name)
-	if a.Verb == Create || o == nil {
-		return Action{}, false
-	}
-	left := a.wish.rest(o, &now)
-	r := Action{Kind: a.Kind, Replica: a.Replica, Name: a.Name, wish: a.wish}
-	r.take(o, left.endpoints)
-	same := a.Verb == Update && r.ResourceVersion == a.ResourceVersion && r.Owner == a.Owner &&
-		maps.Equal(a.Labels, r.Labels) && maps.Equal(a.Annotations, r.Annotations) &&
-		(a.Slice == nil || sameEndpoints(r.Slice.Endpoints, a.Slice.Endpoints)) &&
-		(a.Endpoints == nil || equalSubsets(r.Endpoints.Subsets, a.Endpoints.Subsets))
-	return r, left.takes && !same
-}
-
-// take makes an action write an object with less, and all else as it stands.
-func (a *Action) take(o *object, left []syncer.Endpoint) {
-	w := &wish{traits: traits{left: true}, trigger: a.wish.trigger}
+// take makes an action write an object with less, and all else as it stands, so that there is as little
+// as can be to refuse. What is merely moved, replaced or demoted stays.
+func (a *Action) take(o *object, left []syncer.Endpoint, trigger time.Time) {
+	w := &wish{traits: traits{left: true}, trigger: trigger}
 	if o.slice != nil {
 		content := o.slice.Slice
 		content.Endpoints = slices.Clone(left)
@@ -188,8 +169,6 @@ func (a *Action) take(o *object, left []syncer.Endpoint) {
 	} else {
 		w.endpoints = &EndpointsSpec{syncer.Subsets(left), o.Annotations[syncer.AnnotationOverCapacity] != ""}
 	}
-	full := a.wish
 	a.write(w, o)
-	a.UID, a.ResourceVersion, a.Rest = o.UID, o.ResourceVersion, o.Rest
-	a.Verb, a.Why, a.wish, a.lane = Update, cmp.Or(a.Why, differs), full, Removal
+	a.Less, a.lane = true, Removal
 }

@@ -21,10 +21,11 @@ import (
 // followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
-		s := &story{world: newWorld(t), shares: map[string]Share{}, settings: settings(), rounds: 20}
+		s := &story{world: newWorld(t), shares: map[string]Share{}, settings: settings(), rounds: 20, less: map[Object]bool{}}
 		s.now.Busy = func(o Object) bool {
 			return slices.Contains(s.busy, o.Kind.String()) || slices.Contains(s.busy, o.Name)
 		}
+		s.now.Refused = func(o Object) bool { return s.less[o] }
 		return s
 	})
 }
@@ -38,7 +39,9 @@ type story struct {
 	// of full writes.
 	rounds        int
 	busy, refused []string
-	shows         bool
+	// less are the objects of which a full write was refused.
+	less  map[Object]bool
+	shows bool
 }
 
 // Apply reads one line.
@@ -225,20 +228,25 @@ func (s *story) Step() (out []string) {
 	return out
 }
 
-// write carries actions out, as far as the server takes them, and returns how many it took.
+// write carries actions out, as far as the server takes them, and returns of how many there is news.
 func (s *story) write(round int, actions []Action, say func(string, ...any)) (n int) {
 	for _, a := range actions {
 		text := fmt.Sprintf("%d %s: %s %s %s: %s", round, a.Lane(), a.Verb, a.Kind, a.Name, why(&a))
-		if slices.Contains(s.refused, a.Kind.String()) {
-			less, some := a.Reduced(s.now)
-			if say("%s; refused", text); !some {
-				continue
+		if a.Less {
+			text = fmt.Sprintf("%d %s: %s %s %s: at least %s", round, a.Lane(), a.Verb, a.Kind, a.Name, why(&a))
+		} else if slices.Contains(s.refused, a.Kind.String()) {
+			if say("%s; refused", text); !s.less[a.Object()] {
+				n++
 			}
-			a, text = less, fmt.Sprintf("%d %s: at least %s", round, less.Lane(), why(&less))
+			s.less[a.Object()] = true
+			continue
 		}
 		say("%s", text)
 		s.apply(a)
 		n++
+		if !a.Less {
+			delete(s.less, a.Object())
+		}
 	}
 	return n
 }

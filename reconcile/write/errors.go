@@ -66,8 +66,8 @@ func Meaning(err error) metrics.WriteResult {
 	return metrics.WriteFailed
 }
 
-// TakesLess reports whether the object should be sent again with only what it takes away:
-// the answer was none of success, not found, a conflict and too many requests.
+// TakesLess reports whether what the object loses is to be sent by itself next: the answer was none
+// of success, not found, a conflict and too many requests.
 func TakesLess(result metrics.WriteResult) bool {
 	switch result {
 	case metrics.WriteForbidden, metrics.WriteInvalid, metrics.WriteTimeout, metrics.WriteFailed:
