@@ -27,8 +27,8 @@ func docs() string {
 ` + "`/metrics` on the address `listen` of the configuration serves these families, in the text format or OpenMetrics." + `
 No label names a Service, a pod or an address, so the number of series depends on the clusters alone.
 
-Every histogram has classic buckets from 0.5 ms to 60 s. For a Prometheus that asks for it, there is a native histogram
-with a resolution of 10 %, too. Gauges are read at scrape time from the value that ` + "`/debug/status`" + ` shows.
+Labels are in parentheses. Every histogram has classic buckets from 0.5 ms to 60 s, and a native histogram with a resolution of
+10 %. Gauges are read at scrape time from the value that ` + "`/debug/status`" + ` shows.
 `)
 	group := ""
 	for _, f := range Families() {
@@ -36,10 +36,11 @@ with a resolution of 10 %, too. Gauges are read at scrape time from the value th
 			group = f.Group
 			fmt.Fprintf(&b, "\n## %s\n", group)
 		}
-		fmt.Fprintf(&b, "\n### `%s`\n\n%s%s. %s\n", f.FullName(), strings.ToUpper(string(f.Type[:1])), f.Type[1:], f.Help)
+		labels := ""
 		if len(f.Labels) > 0 {
-			fmt.Fprintf(&b, "\nLabels: `%s`.\n", strings.Join(f.Labels, "`, `"))
+			labels = fmt.Sprintf(" (`%s`)", strings.Join(f.Labels, "`, `"))
 		}
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s%s%s. %s\n", f.FullName(), strings.ToUpper(string(f.Type[:1])), f.Type[1:], labels, f.Help)
 		if f.Values != "" {
 			b.WriteString("\n" + f.Values + "\n")
 		}
