@@ -57,6 +57,7 @@ const (
 	restores   = 75 * time.Second
 	comesLate  = 30 * time.Second
 	onItsWay   = 2 * time.Second
+	probeTime  = 10 * time.Second // until a store that went back is noticed
 	sweepEvery = time.Second
 )
 
@@ -172,15 +173,16 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	}
 	for _, c := range w.members {
 		t, m := w.truths[c.name], p.member(c.name)
-		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && m != nil && t.reused(d.at, m.knows(key.Namespace).pods) {
+		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && m != nil && t.reused(d.at, m.knows(key.Namespace).pods) && (t.restored == 0 || w.now-t.restored > settled+probeTime) {
 			continue // a live pod shows the address: nobody needs to ask
 		}
 		if t.restored != 0 {
 			from = max(from, max(t.restored, p.thawed, p.linkTo(c).healthySince())+restores)
 		}
-		if m == nil || d.at.member != "" && d.at.member != c.name {
+		if m == nil || d.at.member != "" && d.at.member != c.name && (d.law == Hard || !w.classes()) {
 			continue
 		}
+		from = max(from, p.linkTo(c).late)
 		if p := t.pods[d.at.uid]; d.law != Hard || p == nil || !p.dead || !m.shown(key.Namespace, p.last) {
 			from = max(from, late(m.way.healthySince()), late(c.lied))
 		}
@@ -391,7 +393,7 @@ func (l *laws) came(a *attempt, at place) {
 		}
 		p := t.pods[at.uid]
 		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && !t.wasRestored(l.world.now) && l.world.now-p.at > settled && (l.world.now-p.at > comesLate || !a.knew[name].follows) {
+			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && !t.wasRestored(l.world.now) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[name].follows) {
 				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 			}
 			return
@@ -439,7 +441,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
-			instead := deselected && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now)
+			instead := deselected && w.agree(key) && !w.foreign(key) && !w.foreignEndpoints(key) && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now)
 			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}
@@ -462,7 +464,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 // certain reports whether a process must have a member's Service as it is.
 func (w *world) certain(a *attempt, c *Cluster, key syncer.Key) bool {
 	t := w.truths[c.name]
-	return t.services[key] != nil && w.agree(key) && a.process.config == w.config && w.now-a.process.configured > settled && !w.excludes(key) && w.firm(a, c, t.services[key], Services)
+	return t.services[key] != nil && w.agree(key) && a.process.config == w.config && a.sent-a.process.configured > settled && !w.lately(a.process.thawed) && !w.excludes(key) && w.firm(a, c, t.services[key], Services)
 }
 
 // firm reports whether a process must know something as it is: it has been so for a while, and

@@ -168,7 +168,10 @@ type stream struct {
 }
 
 func (st *stream) send(e Event) {
-	if st.last = max(st.last, st.link.now+st.link.delay()); e.Type == "" {
+	if st.last = max(st.last, st.link.now+st.link.delay()); st.last-st.link.now > time.Second {
+		st.link.late = max(st.link.late, st.last)
+	}
+	if e.Type == "" {
 		return
 	}
 	st.link.after(st.last-st.link.now, func() { st.arrive(e) })

@@ -325,8 +325,12 @@ func (w *world) admit(verb string, id ID, before, after Object) error {
 			continue
 		}
 		hit := o.removals
+		stood := map[string]bool{}
+		for at := range placesOf(before) {
+			stood[at.addr] = true
+		}
 		for at := range placesOf(after) {
-			hit = hit || at.addr == o.address || o.additions && !placesOf(before).has(at)
+			hit = hit || at.addr == o.address || o.additions && !stood[at.addr]
 		}
 		switch {
 		case hit && o.hangs:
