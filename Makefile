@@ -54,8 +54,9 @@ unit: ## unit tests of the product, with the race detector where there are gorou
 	cd deploy/helm && go test .
 
 # Two packages at once, each with two fleets of clusters: most of what their tests do is to wait. They build tributary
-# themselves, with the flags of the tests: those of `make build` would compile everything once more.
-E2E_TEST = go test -p 2
+# themselves, with the flags of the tests: those of `make build` would compile everything once more. go test does not know
+# that they run it, and would show a result from before it was changed: hence the count.
+E2E_TEST = go test -count=1 -p 2
 QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
 
 .PHONY: scenarios
