@@ -123,9 +123,6 @@ func (c *Course[T]) Next(now time.Time) Action {
 		c.fail(errFrozen) // nobody is to begin to lead on what it brought
 		return Action{Do: Cut}
 	case !c.listAt.IsZero() && due(c.listAt):
-		if !c.listed {
-			c.say(Listing, nil)
-		}
 		c.listAt, c.sent, c.since = time.Time{}, c.revision, map[syncer.Key]Versioned[T]{}
 		return Action{Do: List}
 	case c.listed && !c.watching && due(c.watchAt):
@@ -236,7 +233,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 	}
 	switch {
 	case isExpired(err):
-		c.listed, c.listAt = false, c.retry(now, nil) // the next list may be as old
+		c.unlisted(c.retry(now, nil)) // the next list may be as old
 	case healthy:
 		c.watchAt = now
 	case err == nil:
@@ -264,7 +261,13 @@ func (c *Course[T]) Probed(now time.Time, revision uint64) {
 func (c *Course[T]) wentBack(now time.Time) {
 	c.sink.WentBack()
 	c.revision, c.probed, c.since = 0, 0, nil
-	c.listed, c.listAt = false, now
+	c.unlisted(now)
+}
+
+// unlisted has a list read before there is a stream again.
+func (c *Course[T]) unlisted(at time.Time) {
+	c.listed, c.listAt = false, at
+	c.say(Listing, nil)
 }
 
 // retry returns when to try again. The wait doubles, and half of it is random, so that the

@@ -245,6 +245,24 @@ func TestHowStreamsEnd(t *testing.T) {
 			s.wantPhases("following", "failing", "following", "listing", "following")
 		})
 	})
+	t.Run("410, and nothing is followed until it lists", func(t *testing.T) {
+		play(t, false, some, func(s *scene) {
+			s.told()
+			s.pass(time.Second)
+			s.net.Lead(memnet.Nobody)
+			s.net.Cut()
+			s.set("a", "2")
+			s.expire()
+			s.pass(time.Millisecond)
+			s.net.Lead(memnet.Open)
+			s.pass(retryBase + 5*time.Millisecond)
+			s.wantTold()
+			s.wantPhases("following", "failing", "following", "listing")
+			s.pass(time.Second)
+			s.wantTold("listed map[a:2 b:1]")
+			s.wantPhase("following")
+		})
+	})
 	t.Run("410 to each watch", func(t *testing.T) {
 		play(t, false, func(m *model) {
 			m.answer = func(_ *http.Request, verb string) *metav1.Status {
