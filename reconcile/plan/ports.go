@@ -122,10 +122,10 @@ func (u *union) servicePorts(sources []*member) []syncer.ServicePort {
 	return out
 }
 
-// has reports whether what stands of the member has a port of that name.
+// has reports whether endpoints that stand of the member have a port of that name.
 func (m *member) has(port string) bool {
 	return slices.ContainsFunc(m.slices, func(s *Slice) bool {
-		return slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == port })
+		return len(s.Endpoints) > 0 && slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == port })
 	})
 }
 
