@@ -94,14 +94,15 @@ type follower[T any] struct {
 	query   Query
 	convert func(Object) *T
 	course  *kube.Course[T]
-	// told is up to which revision the Course has been told all, listed that of its last list;
-	// for the laws.
-	told, listed uint64
-	wake         time.Duration // of the turn that is planned; 0: none is
-	stream       *stream
-	opening      func()
-	dropList     func()
-	over         bool
+	// told is up to which revision the Course has been told all, listed that of its last list, resumed
+	// that at which the stream began, since opened; for the laws.
+	told, listed, resumed uint64
+	opened                time.Duration
+	wake                  time.Duration // of the turn that is planned; 0: none is
+	stream                *stream
+	opening               func()
+	dropList              func()
+	over                  bool
 }
 
 func follow[T any](w *way, q Query, sink kube.Sink[T], convert func(Object) *T) *follower[T] {
@@ -250,6 +251,7 @@ func (f *follower[T]) event(e Event) {
 		f.told = max(f.told, e.Revision)
 		switch e.Type {
 		case opened:
+			f.resumed, f.opened = f.told, f.way.now
 			f.course.Opened(now)
 		case watch.Added, watch.Modified:
 			f.course.Event(f.versioned(e.Object), now)

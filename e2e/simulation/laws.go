@@ -167,7 +167,7 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		}
 		return at + pauses
 	}
-	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
+	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), p.ingress.late, w.configured+settled, late(w.inTheWay(key, d)))
 	if w.excludes(key) {
 		return w.now
 	}
@@ -183,7 +183,11 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 			continue
 		}
 		from = max(from, p.linkTo(c).late)
-		if p := t.pods[d.at.uid]; d.law != Hard || p == nil || !p.dead || !m.shown(key.Namespace, p.last) {
+		shown, told := time.Duration(0), false
+		if p := t.pods[d.at.uid]; d.law == Hard && p != nil && p.dead {
+			shown, told = m.shown(key.Namespace, p.last)
+		}
+		if from = max(from, shown); !told {
 			from = max(from, late(m.way.healthySince()), late(c.lied))
 		}
 	}
@@ -406,7 +410,7 @@ func (l *laws) came(a *attempt, at place) {
 func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) {
 	w := l.world
 	for _, c := range w.members {
-		if at.member != "" && at.member != c.name || !w.certain(a, c, key) {
+		if at.member != "" && at.member != c.name || !w.certain(a, c, key) || w.unnamed(a, c, key, at) {
 			continue
 		}
 		offers, t := w.offersOf(c, key), w.truths[c.name]
@@ -439,7 +443,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 				continue
 			}
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
-			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && w.firm(a, c, &p.lately, Pods)
+			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && !w.unnamed(a, c, key, place{addr: e.addr, uid: e.uid}) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
 			instead := deselected && w.agree(key) && !w.foreign(key) && !w.foreignEndpoints(key) && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now)
 			broken := func() {
@@ -465,6 +469,15 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 func (w *world) certain(a *attempt, c *Cluster, key syncer.Key) bool {
 	t := w.truths[c.name]
 	return t.services[key] != nil && w.agree(key) && a.process.config == w.config && a.sent-a.process.configured > settled && !w.lately(a.process.thawed) && !w.excludes(key) && w.firm(a, c, t.services[key], Services)
+}
+
+// unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has yet to read
+// the member, it has read another, and somebody has taken away the slice that would say so.
+func (w *world) unnamed(a *attempt, c *Cluster, key syncer.Key, at place) bool {
+	inSlices, _ := w.stands(key)
+	read := func(name string) bool { return a.knew[name].pods != 0 && a.knew[name].services != 0 }
+	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other.name) })
+	return a.id.Kind == Endpoints && !read(c.name) && others && !inSlices.has(at)
 }
 
 // firm reports whether a process must know something as it is: it has been so for a while, and

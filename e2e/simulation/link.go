@@ -115,6 +115,9 @@ func (l *link) call(of ID, timeout time.Duration, act func(*Server) (any, error)
 		value, err := l.arrives(of, act)
 		back := l.delay()
 		if errors.Is(err, errHangs) || l.now+back > deadline {
+			if l.fault == silent {
+				l.late = max(l.late, deadline)
+			}
 			l.after(deadline-l.now, give)
 			return
 		}
@@ -123,6 +126,7 @@ func (l *link) call(of ID, timeout time.Duration, act func(*Server) (any, error)
 			case cut:
 				end(nil, errBroken)
 			case silent:
+				l.late = max(l.late, deadline)
 				l.after(deadline-l.now, give)
 			default:
 				end(value, err)

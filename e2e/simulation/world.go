@@ -252,11 +252,27 @@ func (w *world) inTheWay(key syncer.Key, d difference) time.Duration {
 	for _, o := range w.obstacles {
 		inSlices, inEndpoints := w.stands(key)
 		stands := slices.ContainsFunc(append(sortedPlaces(inSlices), sortedPlaces(inEndpoints)...), func(at place) bool { return at.addr == o.address })
-		if (o.namespace == "" || o.namespace == key.Namespace) && (o.removals || stands || d.law != Hard) {
+		if (o.namespace == "" || o.namespace == key.Namespace) && (o.removals || stands || d.law != Hard || w.replaced(key, d)) {
 			return w.now
 		}
 	}
 	return w.obstructed
+}
+
+// replaced reports whether another endpoint is to take the place of one that is not offered, which
+// serves only if that does: to write it is no removal.
+func (w *world) replaced(key syncer.Key, d difference) bool {
+	inSlices, stands := w.stands(key)
+	if d.kind == EndpointSlices {
+		stands = inSlices
+	}
+	e := stands[d.at]
+	return slices.ContainsFunc(w.members, func(c *Cluster) bool {
+		return (d.at.member == "" || d.at.member == c.name) && slices.ContainsFunc(w.offersOf(c, key), func(of offer) bool {
+			same := of.addr == d.at.addr && of.uid != d.at.uid && (of.endpoints || d.kind == EndpointSlices)
+			return same && of.ports == e.ports && (!e.ready || of.grade != unserved || of.ready)
+		})
+	})
 }
 
 // hangs reports whether requests to the ingress cluster hang, or did a short time ago.
@@ -308,11 +324,14 @@ func (m *seen) stream(kind member.Kind, namespace string) running {
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
-// shown reports whether a stream of pods has shown what happened at a revision. What a list lacks
-// is asked for first.
-func (m *seen) shown(namespace string, revision uint64) bool {
+// shown reports whether a stream of pods has shown what happened at a revision, and, if that was
+// what it began with, since when it has run. What a list lacks is asked for first.
+func (m *seen) shown(namespace string, revision uint64) (since time.Duration, ok bool) {
 	f, ok := m.stream(member.Pods, namespace).(*follower[store.Versioned[syncer.Pod]])
-	return ok && f.listed < revision && revision <= f.told
+	if ok = ok && f.listed < revision && revision <= f.told; ok && f.resumed < revision {
+		since = f.opened
+	}
+	return since, ok
 }
 
 // admit is what stands before the ingress cluster's store.
