@@ -162,8 +162,12 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 		return nil, time.Time{}
 	}
 	g, wake = c.dispatch.Next(now)
-	if g != nil && c.comparing[g.Work.Key] != nil {
-		c.comparing[g.Work.Key].outdated = true
+	if g == nil {
+		return nil, wake
+	}
+	g.Store = c.cache.Store(g.Action.Kind)
+	if of := c.comparing[g.Work.Key]; of != nil {
+		of.outdated = true
 	}
 	return g, wake
 }
@@ -174,7 +178,7 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (ended []record.Change) {
 	key, sent := g.Work.Key, g.Action
 	if o != nil {
-		c.cache.Take(o)
+		c.cache.Take(o, g.Store)
 		if err == nil && !sent.Took(o.Service, o.Endpoints, o.Slice) {
 			c.edited[key] = append(c.edited[key], o.Object)
 		}

@@ -48,16 +48,25 @@ func New(options Options) *Cache {
 	return &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
 }
 
-// Take takes in what the answer to a request of ours showed, an object or that one is gone.
-// The cache owns the object from then on.
-func (c *Cache) Take(o *Object) {
+// Store is which store a kind is read from, counted from one that was restored to the next.
+func (c *Cache) Store(kind plan.Kind) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.streams[kind].store
+}
+
+// Take takes in what the answer to a request of ours showed, an object or that one is gone. store is
+// what Store was when the request was sent: an answer of one that is no more tells nothing. The
+// cache owns the object from then on.
+func (c *Cache) Take(o *Object, store int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch old := c.objects[o.Object]; {
+	case store != c.streams[o.Kind].store:
 	case o.Gone && (old == nil || old.UID != o.UID):
 	case o.Gone:
 		c.lockedSet(old, &Object{Object: o.Object, UID: o.UID, Revision: old.Revision, Gone: true})
-	case old == nil && o.Revision <= c.streams[o.Kind].at: // the stream, which is further, has shown that it went
+	case (old == nil || !old.Gone) && o.Revision <= c.streams[o.Kind].at: // the stream has shown it, or that it went
 	case old == nil || old.Gone || old.Revision < o.Revision: // what is gone was asked for since
 		c.lockedSet(old, o)
 	}

@@ -128,23 +128,23 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	k := syncer.Key{Namespace: "shop", Name: "web"}
 	object := &corev1.Endpoints{ObjectMeta: ours("web", "web")}
 	o := b.seen(object)
-	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true})
+	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true}, 0)
 	if b.seen(object); b.Current(k).Endpoints != nil {
 		t.Error("a late event brings back what we deleted")
 	}
-	if b.Take(Decode(object, "test")); b.Current(k).Endpoints == nil {
+	if b.Take(Decode(object, "test"), 0); b.Current(k).Endpoints == nil {
 		t.Error("an answer does not show what stands")
 	}
 	object.ResourceVersion = "8"
 	late := Decode(object, "test")
 	b.seen(object)
 	(&sink{b.Cache, plan.KindEndpoints}).Gone(k, o.UID, 9, time.Now())
-	if b.Take(late); b.Current(k).Endpoints != nil {
+	if b.Take(late, 0); b.Current(k).Endpoints != nil {
 		t.Error("a late answer brings back what others deleted")
 	}
 	object.ResourceVersion = "10"
 	o = b.seen(object)
-	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true})
+	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true}, 0)
 	restored := Decode(object, "test") // by a store whose revisions were raised
 	(&sink{b.Cache, plan.KindEndpoints}).Listed([]kube.Versioned[Object]{{Object: restored, Key: k, UID: o.UID, Revision: 10}}, 1000)
 	if b.Current(k).Endpoints == nil || !strings.HasSuffix(b.news[len(b.news)-1], "shop/web") {

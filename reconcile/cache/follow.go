@@ -53,9 +53,9 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 
 // stream is how the following of one kind gets on.
 type stream struct {
-	at       uint64 // up to where it has shown everything; 0: it has listed nothing
-	wentBack bool
-	err      error
+	at    uint64 // up to where it has shown everything; 0: it is to be listed
+	store int    // how often its store went back
+	err   error
 }
 
 // Trouble returns why what stands is not followed; nil while it is.
@@ -135,13 +135,14 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 	}
 	c.mu.Lock()
 	st := &c.streams[s.kind]
-	first := st.at == 0 && !st.wentBack
+	anew := st.at == 0
+	first := anew && st.store == 0
 	for id, old := range c.objects {
 		now := listed[id]
 		same := now != nil && !old.Gone && old.UID == now.UID && old.Revision == now.Revision
 		switch {
 		case id.Kind != s.kind:
-		case same || old.Revision > revision && !st.wentBack:
+		case same || old.Revision > revision && !anew:
 			delete(listed, id)
 		default:
 			c.lockedSet(old, nil)
@@ -154,7 +155,7 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 			news[id] = concerned(nil, now)
 		}
 	}
-	st.wentBack, st.at = false, revision
+	st.at = revision
 	if !c.HasSynced() && !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
 		close(c.synced)
 	}
@@ -183,5 +184,6 @@ func (s *sink) Phase(_ kube.Phase, err error) {
 func (s *sink) WentBack() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	s.cache.streams[s.kind].wentBack, s.cache.streams[s.kind].at = true, 0
+	st := &s.cache.streams[s.kind]
+	st.store, st.at = st.store+1, 0
 }

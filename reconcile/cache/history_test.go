@@ -154,7 +154,7 @@ func (h *history) own(meanwhile int) {
 	}
 	h.deliver(meanwhile)
 	if answer != nil {
-		h.cache.Take(answer)
+		h.cache.Take(answer, h.store())
 	}
 	h.believed[name] = h.known(name) // it compares again after each answer
 }
@@ -186,20 +186,23 @@ func (h *history) relist(since func()) {
 	h.sink.Listed(all, at)
 }
 
+func (h *history) store() int { return h.cache.Store(plan.KindEndpoints) }
+
 // restore puts an earlier content back, and reads it. Its revisions go back with it, or were
-// raised, which nobody notices.
+// raised, which nobody notices. The answer to what was written last comes after that.
 func (h *history) restore() {
 	if h.snapshot == nil || h.rng.IntN(3) == 0 {
 		h.snapshot, h.at = maps.Clone(h.objects), h.revision
 		return
 	}
-	back := h.rng.IntN(2) == 0
+	back, late, store := h.rng.IntN(2) == 0, h.put(h.name()), h.store()
 	h.objects, h.hidden = maps.Clone(h.snapshot), map[string]bool{}
 	if h.revision += 1000; back {
 		h.revision = h.at + 1
 		h.sink.WentBack()
 	}
 	h.relist(func() {})
+	h.cache.Take(late, store)
 	h.equal()
 }
 
@@ -273,7 +276,7 @@ func TestOwnWritesAreNoNews(t *testing.T) {
 				h.own(0)
 			case 2:
 				if h.rng.IntN(10) == 0 { // what is deleted meanwhile the list shows once more
-					h.relist(func() { h.cache.Take(h.put(h.name())) })
+					h.relist(func() { h.cache.Take(h.put(h.name()), h.store()) })
 				}
 			default:
 				h.deliver(h.rng.IntN(3))

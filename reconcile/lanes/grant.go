@@ -20,6 +20,8 @@ type Grant struct {
 	// Work is the comparison that asked for it, Lane that of the action.
 	Work *Work
 	Lane Lane
+	// Store is for who sends it: to which store it goes.
+	Store int
 
 	object *object
 	at     time.Time
