@@ -173,8 +173,14 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	}
 	for _, c := range w.members {
 		t, m := w.truths[c.name], p.member(c.name)
-		if lied := c.lied != 0 && w.now-c.lied < pauses; d.law == Hard && !lied && m != nil && t.reused(d.at, m.knows(key.Namespace).pods) && (t.restored == 0 || w.now-t.restored > settled+probeTime) {
-			continue // a live pod shows the address: nobody needs to ask
+		svc, lied := w.serviceOf(c, key), c.lied != 0 && w.now-c.lied < pauses
+		if d.law == Hard && !lied && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
+			if at, reused := t.reused(d.at, m.knows(key.Namespace).pods); reused { // nobody needs to ask
+				if from = max(from, at); t.restored != 0 {
+					from = max(from, t.restored+settled+probeTime)
+				}
+				continue
+			}
 		}
 		if t.restored != 0 {
 			from = max(from, max(t.restored, p.thawed, p.linkTo(c).healthySince())+restores)
@@ -435,7 +441,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 		t := w.truths[c.name]
 		deselected := slices.ContainsFunc(lost, func(at place) bool {
 			p := t.pods[at.uid]
-			return p != nil && p.good && p.addrs[len(p.addrs)-1] == at.addr
+			return p != nil && p.good && p.addr == at.addr
 		})
 		for _, e := range w.offersOf(c, key) {
 			p := t.pods[e.uid]
@@ -445,7 +451,7 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
 			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && !w.unnamed(a, c, key, place{addr: e.addr, uid: e.uid}) && w.firm(a, c, &p.lately, Pods)
 			svc := t.services[key]
-			instead := deselected && w.agree(key) && !w.foreign(key) && !w.foreignEndpoints(key) && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now)
+			instead := deselected && w.agree(key) && !w.foreign(key) && !w.foreignEndpoints(key) && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now) && !w.lately(w.ingress.restored)
 			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
 			}

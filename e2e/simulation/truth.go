@@ -46,8 +46,9 @@ type lately struct {
 type podTruth struct {
 	lately
 	good, dead bool
-	addrs      []string
-	last       uint64 // the revision of its last change
+	addr       string   // now
+	addrs      []string // and ever
+	last       uint64   // the revision of its last change
 }
 
 func newTruth() *truth {
@@ -68,12 +69,13 @@ func (t *truth) observe(now time.Duration, c change) {
 			t.pods[string(o.UID)] = p
 		}
 		good := c.after != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && o.Status.PodIP != ""
-		if ip := o.Status.PodIP; good != p.good || len(p.addrs) > 0 && p.addrs[len(p.addrs)-1] != ip {
+		ip := o.Status.PodIP
+		if good != p.good || p.addr != ip {
 			p.lately = lately{at: now, since: c.revision}
 		}
 		p.last = c.revision
-		p.good, p.dead = good, c.after == nil || finished(o)
-		if ip := o.Status.PodIP; ip != "" && (len(p.addrs) == 0 || p.addrs[len(p.addrs)-1] != ip) {
+		p.addr, p.good, p.dead = ip, good, c.after == nil || finished(o)
+		if ip != "" && !slices.Contains(p.addrs, ip) {
 			p.addrs = append(p.addrs, ip)
 		}
 	case *corev1.Service:
@@ -112,17 +114,17 @@ func (t *truth) wentBack(c *Cluster) {
 }
 
 // reused reports whether a live pod other than that of an endpoint has its address, and was shown
-// up to a revision.
-func (t *truth) reused(at place, shown uint64) bool {
+// up to a revision; and since when.
+func (t *truth) reused(at place, shown uint64) (since time.Duration, reused bool) {
 	if of := t.pods[at.uid]; of == nil || !of.dead {
-		return false
+		return 0, false
 	}
 	for uid, p := range t.pods {
-		if uid != at.uid && !p.dead && len(p.addrs) > 0 && p.addrs[len(p.addrs)-1] == at.addr && p.last <= shown {
-			return true
+		if uid != at.uid && !p.dead && p.addr == at.addr && p.last <= shown && (!reused || p.at < since) {
+			since, reused = p.at, true
 		}
 	}
-	return false
+	return since, reused
 }
 
 // grade is how far an endpoint is trusted, the best first; what is in no class does not serve.
