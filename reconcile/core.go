@@ -192,6 +192,8 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 		out.Result = lanes.Written
 	case lapsed:
 		out.Result = lanes.Unused
+	case write.Lost(err):
+		out.Result = lanes.Lost
 	case write.TakesLess(write.Meaning(err)):
 		out.Result = lanes.Refused
 	}

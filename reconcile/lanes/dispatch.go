@@ -191,7 +191,7 @@ func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
 // Refused returns the objects of a replica of which the next request is to take less.
 func (d *Dispatch) Refused(replica syncer.Key) (refused []plan.Object) {
 	for name, o := range d.replicas[replica] {
-		if o.refused {
+		if o.last == Refused {
 			refused = append(refused, name)
 		}
 	}

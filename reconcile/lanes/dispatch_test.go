@@ -184,6 +184,35 @@ func TestDelays(t *testing.T) {
 	})
 }
 
+// What was lost on the way waits no longer than until another is written, and what takes away goes first then. What the server
+// refused waits for its own delay.
+func TestServerAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		dead, refused, other := key("shop", "dead"), key("shop", "refused"), key("shop", "other")
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		b.compare(refused, "a", action(refused, "s", plan.Addition))
+		b.compare(dead, "a", action(dead, "s", plan.Removal))
+		for range 32 { // then it is no addition's turn
+			g, wake := b.d.Next(time.Now())
+			for ; g == nil; g, wake = b.d.Next(time.Now()) {
+				time.Sleep(time.Until(wake))
+			}
+			result := Lost
+			if g.Work.Key == refused {
+				result = Refused
+			}
+			b.again(g, Outcome{Result: result, Err: errors.New("no")})
+		}
+		b.want(b.next(), web, "")
+		b.compare(other, "a", action(other, "s", plan.Addition))
+		b.done(b.want(b.next(), other, "s"))
+		b.done(b.want(b.next(), dead, "s"))
+		b.done(b.want(b.next(), web, "s"))
+		b.want(b.next(), web, "")
+	})
+}
+
 // What a comparison plans takes the place of what was planned, not of what is under way, and
 // changes count as not written until all of it is.
 func TestReplace(t *testing.T) {

@@ -38,6 +38,8 @@ const (
 	Failed
 	// Refused: likewise, and what the next comparison takes away is to be sent by itself.
 	Refused
+	// Lost: the way to the server broke. What is left of it is delayed until another is written.
+	Lost
 	// Unused: nothing was sent.
 	Unused
 )
@@ -87,8 +89,26 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 		next.Attempt = max(next.Attempt, w.Attempt+1)
 	}
 	d.freed(g, out.Result != Unused, now)
+	if out.Result == Written {
+		d.reached(now)
+	}
 	d.queue.Add(now, w.Key, g.Lane)
 	return d.queue.finish(w)
+}
+
+// reached ends the delays of what was lost: the server answers again, and what takes away goes first.
+func (d *Dispatch) reached(now time.Time) {
+	var lost []*object
+	d.delayed = slices.DeleteFunc(d.delayed, func(o *object) bool {
+		if o.last == Lost {
+			lost = append(lost, o)
+		}
+		return o.last == Lost
+	})
+	for _, o := range lost {
+		o.removals, o.others, o.due, o.last = delay{}, delay{}, time.Time{}, Failed
+		o.line(now)
+	}
 }
 
 // A namespace in which a request has been hanging for hanging keeps latePlaces until one is

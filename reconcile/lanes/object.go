@@ -47,10 +47,10 @@ type object struct {
 	// addition of the same object. asked is what the server asked for: it holds both.
 	removals, others delay
 	asked            time.Time
-	// err is why the last request was not taken; refused is true if what the next one takes away is
-	// to be sent by itself.
-	err     error
-	refused bool
+	// err is why the last request was not taken. After one that was Refused, what the next one takes
+	// away is to be sent by itself.
+	err  error
+	last Result
 }
 
 // delay is how often in a row requests have failed, and until when the next one waits.
@@ -76,7 +76,10 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	case out.Result == Written:
 		o.err = nil
 	default:
-		if o.err, o.refused = out.Err, out.Result == Refused && !less; g.Lane == plan.Removal {
+		if o.err, o.last = out.Err, out.Result; o.last == Refused && less {
+			o.last = Failed
+		}
+		if g.Lane == plan.Removal {
 			o.removals.fail(now)
 		} else {
 			o.others.fail(now)

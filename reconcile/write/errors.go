@@ -66,6 +66,12 @@ func Meaning(err error) metrics.WriteResult {
 	return metrics.WriteFailed
 }
 
+// Lost reports whether the way to the server broke: it says nothing of the object.
+func Lost(err error) bool {
+	_, answered := errors.AsType[*apierrors.StatusError](err)
+	return !answered && Meaning(err) == metrics.WriteFailed
+}
+
 // TakesLess reports whether what the object loses is to be sent by itself next: the answer was none
 // of success, not found, a conflict and too many requests.
 func TakesLess(result metrics.WriteResult) bool {
