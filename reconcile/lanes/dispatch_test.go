@@ -190,20 +190,21 @@ func TestServerAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		dead, refused, other := key("shop", "dead"), key("shop", "refused"), key("shop", "other")
-		b.compare(web, "a", action(web, "s", plan.Addition))
-		b.compare(refused, "a", action(refused, "s", plan.Addition))
-		b.compare(dead, "a", action(dead, "s", plan.Removal))
-		for range 32 { // then it is no addition's turn
-			g, wake := b.d.Next(time.Now())
-			for ; g == nil; g, wake = b.d.Next(time.Now()) {
-				time.Sleep(time.Until(wake))
+		fail := func(result Result) {
+			t.Helper()
+			for range 10 {
+				g, wake := b.d.Next(time.Now())
+				for ; g == nil; g, wake = b.d.Next(time.Now()) {
+					time.Sleep(time.Until(wake))
+				}
+				b.again(g, Outcome{Result: result, Err: errors.New("no")})
 			}
-			result := Lost
-			if g.Work.Key == refused {
-				result = Refused
-			}
-			b.again(g, Outcome{Result: result, Err: errors.New("no")})
 		}
+		b.compare(refused, "a", action(refused, "s", plan.Addition))
+		fail(Refused)
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		b.compare(dead, "a", action(dead, "s", plan.Removal))
+		fail(Lost)
 		b.want(b.next(), web, "")
 		b.compare(other, "a", action(other, "s", plan.Addition))
 		b.done(b.want(b.next(), other, "s"))
