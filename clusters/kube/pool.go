@@ -113,8 +113,16 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 		if c := p.reserve(); c != nil {
 			return c, nil
 		}
+		connect := func() (any, error) {
+			select {
+			case <-changed: // there may be room by now
+				return nil, nil
+			default:
+				return nil, p.connect(to)
+			}
+		}
 		select {
-		case made := <-p.making.DoChan("", func() (any, error) { return nil, p.connect(to) }):
+		case made := <-p.making.DoChan("", connect):
 			if made.Err != nil {
 				return nil, made.Err
 			}
