@@ -90,9 +90,6 @@ func (c *Comparison) trouble() (out metrics.Trouble) {
 	for _, one := range c.Waiting.Conflicts {
 		conflict(string(one.Reason), one.Member, one.Message)
 	}
-	if c.Waiting.Reason != "" {
-		conflict(string(c.Waiting.Reason), "", "nothing is written before that is mended")
-	}
 	if c.Want != nil {
 		for _, one := range c.Want.Rejected {
 			out.Rejected = append(out.Rejected, metrics.Rejection{Cluster: one.Member, Address: one.Address, Reason: string(one.Reason)})

@@ -60,7 +60,7 @@ type plannedReplica struct {
 	Replica   string          `json:"replica"`
 	Actions   []plannedAction `json:"actions,omitempty"`
 	Conflicts []string        `json:"conflicts,omitempty"`
-	// Waiting is why nothing, or not all, may be written.
+	// Waiting is why nothing may be written.
 	Waiting string `json:"waiting,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func documentOf(all []reconcile.Comparison) *planDocument {
 	out := &planDocument{Replicas: len(all), Changes: []plannedReplica{}}
 	for i := range all {
 		c := &all[i]
-		one := plannedReplica{Replica: c.Replica.String(), Waiting: string(c.Waiting.Reason)}
+		one := plannedReplica{Replica: c.Replica.String()}
 		if c.Excluded && c.Want != nil {
 			one.Waiting = "the namespace may not be written to (ingress.namespaces)"
 		}

@@ -53,7 +53,7 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 	before := w.writes()
 	of(w.config, w.listen, "one", "shop")
 	of(second, listen, "two", "other, pay")
-	w.conflicts(other, "foreign_object", "other_instance")
+	w.conflicts(other, "other_instance")
 
 	// Service last: nothing is made beside what has not changed hands yet.
 	label := []byte(`{"metadata":{"labels":{"tributary.dev/instance":"two"}}}`)

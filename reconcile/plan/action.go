@@ -4,7 +4,10 @@
 package plan
 
 import (
+	"cmp"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -89,14 +92,20 @@ func (a Action) Object() Object {
 // Lane is how urgent the write is: what its difference says, not what caused it.
 func (a Action) Lane() Lane { return a.lane }
 
-// write makes an action write an object as it is wished; o is what stands.
-func (a *Action) write(w *wish, o *object) {
-	a.Service, a.Endpoints, a.Slice = w.service, w.endpoints, w.slice
-	var standing *Meta
-	var before []syncer.Endpoint
-	if o != nil {
-		standing, before = o.Meta, o.endpoints
+// endpoints are those that the object has after the action, with their ports.
+func (a *Action) endpoints() iter.Seq[syncer.Endpoint] {
+	switch {
+	case a.Slice != nil:
+		return endpointsOf(a.Slice)
+	case a.Endpoints != nil:
+		return endpointsIn(a.Endpoints.Subsets)
 	}
+	return slices.Values[[]syncer.Endpoint](nil)
+}
+
+// write makes an action write an object as it is wished.
+func (a *Action) write(w *wish, standing *Meta) {
+	a.Service, a.Endpoints, a.Slice = w.service, w.endpoints, w.slice
 	a.dress(standing, &w.traits)
 	if !w.trigger.IsZero() {
 		a.Annotations[syncer.AnnotationTriggerTime] = w.trigger.UTC().Format(time.RFC3339Nano)
@@ -109,42 +118,49 @@ func (a *Action) write(w *wish, o *object) {
 			a.Annotations[syncer.AnnotationReserve] = reserve
 		}
 	}
-	a.Delta = deltaOf(slices.Values(before), w.wanted())
-}
-
-// rank decides the lane: urgent is true of what takes away or takes over.
-func (a *Action) rank(urgent bool) {
-	switch {
-	case urgent:
-		a.lane = Removal
-	case !a.Delta.Empty():
-		a.lane = Addition
-	default:
-		a.lane = Bulk
-	}
 }
 
 // Waiting says why the actions are not all that is to be done, and what is in the way.
 type Waiting struct {
-	// Reason is set while something outside has to happen first.
-	Reason WaitReason
 	// More is true when more follows as soon as the actions, or requests that are under way,
 	// have their answers.
 	More bool
-	// Conflicts are those of Desired and those with objects that are not ours; sorted.
+	// Conflicts are those of Desired, those with objects that are not ours, and what has to happen
+	// first; sorted.
 	Conflicts []Conflict
 }
 
-// WaitReason says what a replica waits for.
-type WaitReason string
+// Conflict is a disagreement that a person should mend.
+type Conflict struct {
+	Reason ConflictReason `json:"reason"`
+	// Member is the one that lost; empty for an object of somebody else.
+	Member string `json:"cluster,omitempty"`
+	// Message names both sides and the remedy.
+	Message string `json:"message"`
+}
 
-// The reasons to wait.
+// ConflictReason is a metric label, so the set is closed.
+type ConflictReason string
+
+// The reasons for a conflict.
 const (
-	WaitNamespaceMissing     WaitReason = "namespace_missing"
-	WaitNamespaceTerminating WaitReason = "namespace_terminating"
-	WaitObjectDeleting       WaitReason = "object_deleting"
-	// WaitForeign: an object that is not ours has to go, or to become ours.
-	WaitForeign WaitReason = "foreign_object"
-	// WaitUnknownService: the Service is not there, and no member that was listed has it.
-	WaitUnknownService WaitReason = "unknown_service"
+	// ConflictForeign: an object that is not ours stands where ours should.
+	ConflictForeign ConflictReason = "foreign_object"
+	// ConflictInstance: it is another installation's.
+	ConflictInstance ConflictReason = "other_instance"
+	// ConflictPort: members disagree about a port.
+	ConflictPort ConflictReason = "port"
+	// ConflictSelector: somebody gave the replica a selector.
+	ConflictSelector ConflictReason = "selector"
+	// The others are what a replica waits for; ConflictUnknown: the Service is not there, and no
+	// member that was listed has it.
+	ConflictNamespaceMissing     ConflictReason = "namespace_missing"
+	ConflictNamespaceTerminating ConflictReason = "namespace_terminating"
+	ConflictDeleting             ConflictReason = "object_deleting"
+	ConflictUnknown              ConflictReason = "unknown_service"
 )
+
+func compareConflicts(a, b Conflict) int {
+	return cmp.Or(strings.Compare(string(a.Reason), string(b.Reason)),
+		strings.Compare(a.Member, b.Member), strings.Compare(a.Message, b.Message))
+}

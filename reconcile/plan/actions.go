@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"tributary.dev/tributary/syncer"
@@ -25,22 +26,21 @@ const (
 // need; Endpoints are made after the first slice. After each answer the replica is to be
 // compared again, so that what follows needs no place here.
 func Actions(now Current, want *Desired) ([]Action, Waiting) {
-	c := &comparison{now: &now, want: want}
-	if c.gone = want == nil; c.gone {
-		// Empty slices stay as long as their Service: they tell whose it is.
-		c.want, c.whole = nothing(&now), now.Service == nil || !now.Service.Owned
+	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil}
+	if c.gone {
+		c.want = &Desired{Key: now.Key, settings: &Settings{}}
 	} else {
 		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts)}
 		c.whole = c.namespace() && c.service()
 		c.foreignSlices()
 	}
 	c.slices()
-	c.whole = c.whole || c.gone
 	c.endpoints(now.Endpoints, c.want.endpoints)
 	if c.gone {
 		c.lastOfAll(now.Service, now.Endpoints)
 	}
 	slices.SortFunc(c.waiting.Conflicts, compareConflicts)
+	c.waiting.Conflicts = slices.Compact(c.waiting.Conflicts)
 	return c.actions, c.waiting
 }
 
@@ -67,21 +67,37 @@ func (c *comparison) action(verb Verb, kind Kind, name, why string, standing *Me
 }
 
 // add has an action sent, unless a request for its object is under way.
-func (c *comparison) add(a Action) {
+func (c *comparison) add(a Action, lane Lane) {
 	if c.now.Busy != nil && c.now.Busy(a.Object()) {
 		c.waiting.More = true
 		return
 	}
+	a.lane = lane
 	c.actions = append(c.actions, a)
 }
 
-func (c *comparison) wait(reason WaitReason) bool {
-	c.waiting.Reason = reason
+// change adds the write of Endpoints or a slice that has some endpoints now; urgent says that it takes away.
+func (c *comparison) change(a Action, standing []syncer.Endpoint, urgent bool) {
+	a.Delta = deltaOf(slices.Values(standing), a.endpoints())
+	lane := Bulk
+	switch {
+	// Who serves in place of the first class takes over from those that do not any more.
+	case urgent, len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0}:
+		lane = Removal
+	case !a.Delta.Empty():
+		lane = Addition
+	}
+	c.add(a, lane)
+}
+
+// wait says what has to happen before more can be written.
+func (c *comparison) wait(reason ConflictReason) bool {
+	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: reason, Message: "nothing is written before that is mended"})
 	return false
 }
 
 // foreign reports an object of somebody else's where ours should be.
-func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string) {
+func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string) bool {
 	reason, instance := ConflictForeign, m.Labels.Get(syncer.LabelInstance)
 	if instance != "" && instance != c.want.settings.Instance {
 		reason = ConflictInstance
@@ -89,6 +105,7 @@ func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string
 	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: reason, Message: fmt.Sprintf(
 		"%s is not this installation's (labels %s and %s, here %q, annotation %s): %s", Object{kind, c.want.Namespace, name},
 		syncer.LabelManagedBy, syncer.LabelInstance, instance, syncer.AnnotationReplica, consequence)})
+	return false
 }
 
 func (c *comparison) foreignSlices() {
@@ -102,11 +119,7 @@ func (c *comparison) foreignSlices() {
 // makes adds the write of what all else stands on.
 func (c *comparison) makes(a Action) bool {
 	c.waiting.More = true
-	a.lane = Bulk
-	if slices.ContainsFunc(c.want.members, func(m *member) bool { return len(m.endpoints) > 0 }) {
-		a.lane = Addition
-	}
-	c.add(a)
+	c.add(a, Addition)
 	return false
 }
 
@@ -114,13 +127,13 @@ func (c *comparison) makes(a Action) bool {
 func (c *comparison) namespace() bool {
 	switch {
 	case c.now.Namespace == NamespaceTerminating:
-		return c.wait(WaitNamespaceTerminating)
+		return c.wait(ConflictNamespaceTerminating)
 	case c.now.Namespace == NamespaceActive || c.now.Service != nil: // seen before its namespace was
 		return true
 	case c.want.service == nil:
-		return c.wait(WaitUnknownService)
+		return c.wait(ConflictUnknown)
 	case !c.want.settings.CreateNamespaces:
-		return c.wait(WaitNamespaceMissing)
+		return c.wait(ConflictNamespaceMissing)
 	}
 	return c.makes(c.action(Create, KindNamespace, c.want.Namespace, "missing", nil))
 }
@@ -131,24 +144,22 @@ func (c *comparison) service() bool {
 	s, w, e := c.now.Service, c.want.service, c.now.Endpoints
 	switch {
 	case s == nil && w == nil:
-		return c.wait(WaitUnknownService)
+		return c.wait(ConflictUnknown)
 	case s == nil:
 		a := c.action(Create, KindService, c.want.Name, "new", nil)
 		a.write(w, nil)
 		return c.makes(a)
 	case !s.Owned:
-		c.foreign(KindService, c.want.Name, &s.Meta, "the replica is not written; rename or delete it, or exclude the Service in its members")
-		return c.wait(WaitForeign)
+		return c.foreign(KindService, c.want.Name, &s.Meta, "the replica is not written; rename or delete it, or exclude the Service in its members")
 	case s.Deleting:
-		return c.wait(WaitObjectDeleting)
+		return c.wait(ConflictDeleting)
 	case w == nil:
 		return true
 	case s.ClusterIP == syncer.ClusterIPNone || s.ClusterIP == "":
 		c.updateService(s, w)
 		return true
 	case e != nil && !e.Owned:
-		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
-		return c.wait(WaitForeign)
+		return c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
 	}
 	// A clusterIP cannot be taken back. Slices and Endpoints go with the Service.
 	return c.makes(c.action(Delete, KindService, c.want.Name, "has a clusterIP", &s.Meta))
@@ -178,9 +189,8 @@ func (c *comparison) updateService(s *Service, w *wish) {
 		return
 	}
 	a := c.action(Update, KindService, c.want.Name, why, &s.Meta)
-	a.write(w, &object{Meta: &s.Meta, kind: KindService})
-	a.lane = lane
-	c.add(a)
+	a.write(w, &s.Meta)
+	c.add(a, lane)
 }
 
 // lacks reports whether the Service has yet to get a port of the object.
@@ -197,28 +207,30 @@ func (c *comparison) lacks(w *wish) bool {
 // slices compares the slices of ours. New ones are made first, and as soon as others lose endpoints:
 // they may be all that serve then.
 func (c *comparison) slices() {
-	urgent := false
+	wishes, urgent := map[string]*wish{}, false
 	for _, w := range c.want.slices {
-		if s := c.now.slice(w.slice.Name); s != nil {
-			urgent = c.slice(s, w) || urgent
+		wishes[w.slice.Name] = w
+	}
+	for i := range c.now.Slices {
+		if s := &c.now.Slices[i]; s.Owned {
+			urgent = c.slice(s, wishes[s.Name]) || urgent
+			delete(wishes, s.Name)
 		}
 	}
-	for _, w := range c.want.slices {
-		if c.now.slice(w.slice.Name) == nil {
-			c.create(KindEndpointSlice, w.slice.Name, w, true, urgent)
-		}
+	for _, name := range slices.Sorted(maps.Keys(wishes)) {
+		c.create(KindEndpointSlice, name, wishes[name], urgent)
 	}
 	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
 }
 
-// slice compares one that stands. It reports whether that loses endpoints or ports, now or as soon as
-// others have been made.
+// slice compares one that stands; w is nil where it is not desired. It reports whether that loses
+// endpoints or ports, now or as soon as others have been made.
 func (c *comparison) slice(s *Slice, w *wish) (loses bool) {
 	why := ""
 	switch {
 	case c.gone:
 		why = unwanted
-	case w.absent:
+	case w == nil:
 		why = "not needed any more"
 	case !sameEndpoints(s.Endpoints, w.slice.Endpoints):
 		why = differs
@@ -232,27 +244,29 @@ func (c *comparison) slice(s *Slice, w *wish) (loses bool) {
 		return false
 	}
 	o := c.now.object(KindEndpointSlice, s.Name)
-	left := w.rest(o, c.now)
+	left := o.rest(c.want.inSlices[s.Name], c.now)
 	c.write(o, w, left, why)
 	return left.takes || left.sheds
 }
 
-// endpoints compares the Endpoints; e is nil where they do not stand.
+// endpoints compares the Endpoints; e is nil where they do not stand, w where they are not desired.
 func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	why := ""
 	switch {
-	case w.absent && (e == nil || !e.Owned), e == nil && len(c.want.slices) == 0:
+	case e == nil && (w == nil || len(c.want.slices) == 0), e != nil && !e.Owned && w == nil:
+		return
+	case e == nil && !slices.ContainsFunc(c.now.Slices, func(s Slice) bool { return s.Owned && !s.Deleting }):
+		c.waiting.More = c.waiting.More || c.whole
 		return
 	case e == nil:
-		sliced := func(s Slice) bool { return s.Owned && !s.Deleting }
-		c.create(KindEndpoints, c.want.Name, w, slices.ContainsFunc(c.now.Slices, sliced), false)
+		c.create(KindEndpoints, c.want.Name, w, false)
 		return
 	case !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it is left alone, only slices are written")
 		return
 	case c.gone:
 		why = unwanted
-	case w.absent:
+	case w == nil:
 		why = "not written any more"
 	case !sameSubsets(e.Subsets, w.endpoints.Subsets):
 		why = differs
@@ -262,52 +276,47 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 		return
 	}
 	o := c.now.object(KindEndpoints, c.want.Name)
-	c.write(o, w, w.rest(o, c.now), why)
+	c.write(o, w, o.rest(c.want.inEndpoints, c.now), why)
 }
 
 // create makes an object, if it may be made now.
-func (c *comparison) create(kind Kind, name string, w *wish, may, urgent bool) {
-	if !c.whole || !may || c.lacks(w) {
+func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
+	if !c.whole || c.lacks(w) {
 		c.waiting.More = c.waiting.More || c.whole
 		return
 	}
 	a := c.action(Create, kind, name, "new", nil)
-	a.write(w, nil)
-	if kind == KindEndpointSlice {
+	if a.write(w, nil); kind == KindEndpointSlice {
 		a.Owner = c.now.Service.UID
 	}
-	a.rank(urgent)
-	c.add(a)
+	c.change(a, nil, urgent)
 }
 
-// write makes an object that stands what it should be. Where that has to wait, only what is taken
-// away is written: it is left with the rest.
+// write makes an object that stands what it should be, or has it go where w is nil. Where that has to
+// wait, only what is taken away is written: it is left with the rest.
 func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	a := c.action(Update, o.kind, o.name, why, o.Meta)
 	if o.Deleting {
-		c.wait(cmp.Or(c.waiting.Reason, WaitObjectDeleting))
+		c.wait(ConflictDeleting)
 	}
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
 	switch {
-	case !c.whole || o.Deleting || left.waits || refused || !w.absent && c.lacks(w):
+	case !c.whole || o.Deleting || left.waits || refused || w != nil && c.lacks(w):
 		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !left.takes {
 			return
 		}
-		a.take(o, left.endpoints, w.trigger)
-	case w.absent:
-		a.Verb = Delete
-		if o.slice != nil || c.gone { // else what lives stays in slices
-			a.Delta = deltaOf(slices.Values(o.endpoints), slices.Values([]syncer.Endpoint(nil)))
+		a.Less = true
+		if a.write(o.less(left.endpoints, w), o.Meta); o.slice != nil {
+			a.Owner = o.slice.Owner
 		}
-		a.rank(left.takes)
+	case w == nil:
+		a.Verb = Delete
 	default:
-		if a.write(w, o); o.slice != nil {
+		if a.write(w, o.Meta); o.slice != nil {
 			a.Owner = c.now.Service.UID
 		}
-		// Who serves in place of the first class takes over from those that do not any more.
-		a.rank(left.takes || len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0})
 	}
-	c.add(a)
+	c.change(a, o.endpoints, left.takes)
 }
 
 // lastOfAll takes the Service when nothing of the replica sends traffic any more. Ours stays
@@ -317,15 +326,12 @@ func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 	switch {
 	case s == nil || !s.Owned:
 	case s.Deleting:
-		c.wait(WaitObjectDeleting)
+		c.wait(ConflictDeleting)
 	case e != nil && !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "nobody wants the Service of that name any more, but they would go with it; delete either by hand")
-		c.wait(WaitForeign)
 	case e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves):
 		c.waiting.More = true
 	default:
-		a := c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta)
-		a.lane = Bulk
-		c.add(a)
+		c.add(c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta), Bulk)
 	}
 }

@@ -4,9 +4,9 @@
 package plan
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
-	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -37,27 +37,25 @@ func (c *Current) object(kind Kind, name string) *object {
 // claims are all endpoints that are desired beside each other: in the slices of a member, or in
 // Endpoints.
 type claims struct {
-	wishes []*wish
-	byAddr map[netip.Addr][]claimed
+	desired iter.Seq2[string, syncer.Endpoint]
+	byAddr  map[netip.Addr][]claimed
 }
 
-// claimed is an endpoint as it is desired in an object.
+// claimed is an endpoint as it is desired in a slice; in Endpoints that has no name.
 type claimed struct {
-	in *wish
+	slice string
 	syncer.Endpoint
 }
 
-// on are those of an address.
+// on are those of an address. Most comparisons do not ask.
 func (c *claims) on(addr netip.Addr) []claimed {
 	if c == nil {
 		return nil
 	}
 	if c.byAddr == nil {
 		c.byAddr = map[netip.Addr][]claimed{}
-		for _, w := range c.wishes {
-			for e := range w.all() {
-				c.byAddr[e.Addr] = append(c.byAddr[e.Addr], claimed{w, e})
-			}
+		for slice, e := range c.desired {
+			c.byAddr[e.Addr] = append(c.byAddr[e.Addr], claimed{slice, e})
 		}
 	}
 	return c.byAddr[addr]
@@ -76,7 +74,7 @@ type rest struct {
 // one that nobody desires leaves, one that is not ready turns so, one that is to be in another
 // slice stays until it stands there, and in Endpoints a port leaves whose address gets no other in
 // its place.
-func (w *wish) rest(o *object, now *Current) (r rest) {
+func (o *object) rest(desired *claims, now *Current) (r rest) {
 	under := map[netip.Addr][]syncer.Port{} // Endpoints may have an address in several subsets
 	for _, e := range o.endpoints {
 		under[e.Addr] = append(under[e.Addr], e.Ports...)
@@ -84,30 +82,32 @@ func (w *wish) rest(o *object, now *Current) (r rest) {
 	for _, e := range o.endpoints {
 		stands := e
 		stands.Ports = under[e.Addr]
-		var best claim
+		// Whether it is serving Endpoints do not tell.
+		best := syncer.Endpoint{Serving: o.slice == nil, Terminating: true}
 		var here, there bool
-		for _, is := range w.claims.on(e.Addr) {
-			if follows(&is.Endpoint, &stands) {
-				best.add(&is.Endpoint)
-				if o.slice == nil || is.in.slice.Name == o.name {
-					here = true
-				} else {
-					there = there || is.arrived(now, &e)
-				}
+		for _, is := range desired.on(e.Addr) {
+			if !follows(&is.Endpoint, &stands) {
+				continue
 			}
+			demoted := is.Grade == syncer.Reserve
+			best.Ready, best.Serving = best.Ready || is.Ready || demoted, best.Serving || is.Serving || demoted
+			best.Terminating, best.Ports = best.Terminating && is.Terminating, append(best.Ports, is.Ports...)
+			if here = here || o.slice == nil || is.slice == o.name; !here {
+				there = there || is.arrived(now, &e)
+			}
+			best.Addr = e.Addr
 		}
-		if !best.said || !e.Addr.IsValid() {
+		if !best.Addr.IsValid() { // nobody desires it
 			r.takes = true
 			continue
 		}
-		best.serving = best.serving || o.slice == nil // which Endpoints do not tell
-		lowered, less := best.lower(&e), loses(best.ports, stands.Ports)
+		lowered, less := lower(&e, &best), loses(best.Ports, stands.Ports)
 		if r.takes = r.takes || lowered; !here && there {
 			r.takes = r.takes || less
 			continue
 		}
 		if o.slice == nil && less {
-			kept := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(best.ports, p) })
+			kept := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(best.Ports, p) })
 			r.takes = r.takes || len(kept) < len(e.Ports)
 			if e.Ports = kept; len(kept) == 0 {
 				continue
@@ -119,56 +119,40 @@ func (w *wish) rest(o *object, now *Current) (r rest) {
 	return r
 }
 
-// arrived reports whether an endpoint that stands in another slice stands in this one, and serves if
-// it is to.
-func (c *claimed) arrived(now *Current, e *syncer.Endpoint) bool {
-	s := now.slice(c.in.slice.Name)
-	return s != nil && s.Owned && !s.Deleting && !now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(there syncer.Endpoint) bool {
-		return there.Addr == e.Addr && (there.Ready || !c.Ready || !e.Ready)
-	})
-}
-
-// claim is the best that is desired of an endpoint that stands.
-type claim struct {
-	said                        bool
-	ready, serving, terminating bool
-	ports                       []syncer.Port
-}
-
-func (c *claim) add(e *syncer.Endpoint) {
-	demoted := e.Grade == syncer.Reserve
-	c.terminating = e.Terminating && (c.terminating || !c.said)
-	c.said, c.ready, c.serving = true, c.ready || e.Ready || demoted, c.serving || e.Serving || demoted
-	c.ports = append(c.ports, e.Ports...)
-}
-
-// lower makes an endpoint not ready or not serving if nobody says that it is, and reports whether
-// it was.
-func (c *claim) lower(e *syncer.Endpoint) bool {
-	if (!e.Ready || c.ready) && (!e.Serving || c.serving) {
+// lower makes an endpoint not ready or not serving where the best that is desired of it is not, and
+// reports whether it was.
+func lower(e, best *syncer.Endpoint) bool {
+	if (!e.Ready || best.Ready) && (!e.Serving || best.Serving) {
 		return false
 	}
-	e.Ready, e.Serving, e.Terminating = e.Ready && c.ready, e.Serving && c.serving, e.Terminating || c.terminating
-	if !c.ready {
+	e.Ready, e.Serving, e.Terminating = e.Ready && best.Ready, e.Serving && best.Serving, e.Terminating || best.Terminating
+	if !best.Ready {
 		e.Grade = syncer.NotReady
 	}
 	return true
 }
 
-// take makes an action write an object with less, and all else as it stands, so that there is as little
-// as can be to refuse. What is merely moved, replaced or demoted stays.
-func (a *Action) take(o *object, left []syncer.Endpoint, trigger time.Time) {
-	w := &wish{traits: traits{left: true}, trigger: trigger}
-	if o.slice != nil {
-		content := o.slice.Slice
-		content.Endpoints = slices.Clone(left)
-		for i := range content.Endpoints {
-			content.Endpoints[i].Ports = nil
-		}
-		w.slice, a.Owner = &content, o.slice.Owner
-	} else {
-		w.endpoints = &EndpointsSpec{syncer.Subsets(left), o.Annotations[syncer.AnnotationOverCapacity] != ""}
+// arrived reports whether an endpoint that stands in another slice stands in this one, and serves if
+// it is to.
+func (c claimed) arrived(now *Current, e *syncer.Endpoint) bool {
+	s := now.slice(c.slice)
+	return s != nil && s.Owned && !s.Deleting && !now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(there syncer.Endpoint) bool {
+		return there.Addr == e.Addr && (there.Ready || !c.Ready || !e.Ready)
+	})
+}
+
+// less is the wish for an object with the rest of its endpoints, and all else as it stands, so that there
+// is as little as can be to refuse. What is merely moved, replaced or demoted stays. w is what the
+// object is to be in the end; nil: nothing.
+func (o *object) less(rest []syncer.Endpoint, w *wish) *wish {
+	less := &wish{traits: traits{left: true}}
+	if w != nil {
+		less.trigger = w.trigger
 	}
-	a.write(w, o)
-	a.Less, a.lane = true, Removal
+	if o.slice != nil {
+		less.slice = &syncer.Slice{Name: o.name, Family: o.slice.Family, Ports: o.slice.Ports, Endpoints: rest}
+	} else {
+		less.endpoints = &EndpointsSpec{syncer.Subsets(rest), o.Annotations[syncer.AnnotationOverCapacity] != ""}
+	}
+	return less
 }

@@ -12,6 +12,27 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// Share is what one member gives to one replica.
+type Share struct {
+	Member string
+	// Place is the member's place in the failover order, 0 for the first choice; 0 for all
+	// where they serve together.
+	Place int
+	// Listed is false until the member's lists are complete: what stands of it is its share,
+	// Given counts for nothing, and SourceOpen is true.
+	Listed bool
+	// Given has a nil Service where the member has none of that name.
+	Given syncer.Contribution
+	// Keep is asked for each endpoint that stands of this member and that Given lacks: as it
+	// should be now, or not at all. Nil keeps everything of a member that is not Listed, and
+	// nothing of one that is.
+	Keep func(syncer.Endpoint) (syncer.Endpoint, bool)
+	// SourceOpen means that nobody knows now whether the member still has the Service.
+	SourceOpen bool
+	// Reserve, when not empty, is why all of the member's endpoints are Reserve at most.
+	Reserve string
+}
+
 // member is a share on its way through the merge.
 type member struct {
 	*Share
@@ -26,11 +47,9 @@ type member struct {
 	// slices are those of ours that stand of it, without those that are being deleted.
 	slices, deleting []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is
-	// published.
-	endpoints []syncer.Endpoint
-	// published are they as consumers see them, ready what stands ready in slices by address.
-	published []syncer.Endpoint
-	ready     map[netip.Addr][]standing
+	// published, and published as consumers see them.
+	endpoints, published []syncer.Endpoint
+	sliced               map[netip.Addr][]standing // see standing
 	// families are those that have a slice in any case.
 	families []syncer.Family
 }
@@ -47,118 +66,13 @@ func (m *member) byHand() bool { return m.service != nil && m.service.Selector =
 // feeds reports whether the member has a share in the replica.
 func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
 
-// read fills the member's share from what it gives and what stands of it. inEndpoints is what
-// stands in Endpoints; nil where there are none. Where that and slices differ, each stays as it is.
-func (m *member) read(inEndpoints map[netip.Addr][]syncer.Endpoint) {
-	if m.Listed {
-		m.service, m.endpoints, m.families = m.Given.Service, slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
-	}
-	for _, s := range m.slices {
-		if m.service == nil && m.SourceOpen && !slices.Contains(m.families, s.Family) {
-			m.families = append(m.families, s.Family)
-		}
-		for e := range endpointsOf(&s.Slice) {
-			there := inEndpoints[e.Addr]
-			if inEndpoints != nil && len(there) == 0 {
-				e.Only = syncer.KindEndpointSlices
-			}
-			for _, other := range there {
-				if e.Grade == syncer.Reserve { // who serves of those is decided anew
-					other.Grade, other.Ready, other.Serving = e.Grade, e.Ready, e.Serving
-				}
-				if other.Target == e.Target && (other.Ready != e.Ready || !sameNumbers(other.Ports, e.Ports)) {
-					e.Only = syncer.KindEndpointSlices
-					m.keep(other)
-				}
-			}
-			m.keep(e)
-		}
-	}
-}
-
-// keep adds an endpoint that stands of the member, if it still counts and is not given.
-func (m *member) keep(e syncer.Endpoint) bool {
-	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || m.gives(&e)) {
-		return false
-	}
-	// A later place is reason enough to be named as reserve: what serves in it is no doubt.
-	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
-		e.Grade = syncer.Ready
-	}
-	if e.Grade >= syncer.Reserve && !e.Ready {
-		e.Ready, e.Serving = true, true
-	}
-	if m.Keep != nil {
-		var kept bool
-		if e, kept = m.Keep(e); !kept {
-			return false
-		}
-	}
-	m.endpoints = append(m.endpoints, e)
-	return true
-}
-
-// gives reports whether the member itself says something about a standing endpoint.
-func (m *member) gives(e *syncer.Endpoint) bool {
-	for g := range on(m.Given.Endpoints, e.Addr) {
-		if g.Target == e.Target {
-			return true
-		}
-	}
-	return false
-}
-
-// on are the endpoints of an address; they are in canonical order.
-func on(endpoints []syncer.Endpoint, addr netip.Addr) func(yield func(*syncer.Endpoint) bool) {
-	return func(yield func(*syncer.Endpoint) bool) {
-		at, _ := slices.BinarySearchFunc(endpoints, addr, func(e syncer.Endpoint, addr netip.Addr) int { return syncer.CompareAddr(e.Addr, addr) })
-		for ; at < len(endpoints) && endpoints[at].Addr == addr; at++ {
-			if !yield(&endpoints[at]) {
-				return
-			}
-		}
-	}
-}
-
-// settle brings the endpoints into order, and grades down what its member's state, or that nobody
-// follows it, makes doubtful.
-func (m *member) settle() {
-	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
-	if m.Reserve == "" && slices.IsSortedFunc(m.endpoints, compare) {
-		return
-	}
-	m.endpoints = slices.SortedStableFunc(slices.Values(m.endpoints), compare)
-	for i := range m.endpoints {
-		if e := &m.endpoints[i]; m.Reserve != "" {
-			e.Grade = min(e.Grade, syncer.Reserve)
-		}
-	}
-}
-
-// memberOf is the member that a slice of ours is of: its label says so, unless somebody has
-// changed that; then its name tells.
-func memberOf(replica syncer.Key, s *Slice, members []*member) string {
-	named := func(name string) bool { return strings.HasPrefix(s.Name, replica.Name+"-"+name+"-") }
-	label, best := s.Labels.Get(syncer.LabelSourceCluster), ""
-	if label != "" && named(label) {
-		return label
-	}
-	for _, m := range members {
-		if named(m.Member) && len(m.Member) > len(best) {
-			best = m.Member
-		}
-	}
-	return cmp.Or(best, label)
-}
-
 // gather reads the shares and what stands of them, and makes members of what stands of nobody
 // who has a share.
 func (m *merger) gather(shares []Share) {
-	for i := range shares {
-		m.members = append(m.members, &member{Share: &shares[i]})
-	}
 	of, last := map[string]*member{}, 0
-	for _, one := range m.members {
+	for i := range shares {
+		one := &member{Share: &shares[i]}
+		m.members = append(m.members, one)
 		of[one.Member], last = one, max(last, one.Place)
 	}
 	if last > 0 {
@@ -184,64 +98,219 @@ func (m *merger) gather(shares []Share) {
 		}
 	}
 	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
-	var also map[netip.Addr][]syncer.Endpoint
-	open := slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed || one.Keep != nil })
-	if open {
-		also = m.standing()
-	}
+	e := m.now.Endpoints
+	m.apart = m.settings.WriteEndpoints && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "" &&
+		slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed || one.Keep != nil })
 	for _, one := range m.members {
-		one.read(also)
+		one.read(m.apart)
 	}
-	if also != nil {
-		m.strays()
+	if m.apart {
+		m.readEndpoints()
 	}
 	for _, one := range m.members {
 		one.settle()
 	}
 }
 
-// standing is what Endpoints of ours have, each once with all its ports; nil where none stand, or
-// where some were left out for want of room.
-func (m *merger) standing() map[netip.Addr][]syncer.Endpoint {
-	e := m.now.Endpoints
-	if !m.settings.WriteEndpoints || e == nil || !e.Owned || e.Annotations[syncer.AnnotationOverCapacity] != "" {
-		return nil
+// memberOf is the member that a slice of ours is of: its label says so, unless somebody has
+// changed that; then its name tells.
+func memberOf(replica syncer.Key, s *Slice, members []*member) string {
+	named := func(name string) bool { return strings.HasPrefix(s.Name, replica.Name+"-"+name+"-") }
+	label, best := s.Labels.Get(syncer.LabelSourceCluster), ""
+	if label != "" && named(label) {
+		return label
 	}
-	all := map[netip.Addr][]syncer.Endpoint{}
-	for e := range endpointsIn(e.Subsets) {
-		of := all[e.Addr]
-		if at := slices.IndexFunc(of, func(o syncer.Endpoint) bool { return o.Target == e.Target }); at >= 0 {
-			of[at].Ports = slices.Concat(of[at].Ports, e.Ports)
-		} else {
-			all[e.Addr] = append(of, e)
+	for _, m := range members {
+		if named(m.Member) && len(m.Member) > len(best) {
+			best = m.Member
 		}
 	}
-	return all
+	return cmp.Or(best, label)
 }
 
-// strays gives the addresses that stand in Endpoints alone to the first member that keeps them. One
-// of a pod is to stand in slices as well: a process that was killed has left it. Until somebody
-// is listed it stays, and after that it is no share of one that is not: it may be what another
-// took away, whose Endpoints are yet to be written.
-func (m *merger) strays() {
-	sliced := map[netip.Addr]bool{}
-	for i := range m.now.Slices {
-		if s := &m.now.Slices[i]; s.Owned {
-			for e := range endpointsOf(&s.Slice) {
-				sliced[e.Addr] = true
+// read fills the member's share from what it gives and what its slices have; apart says that
+// Endpoints are read for themselves.
+func (m *member) read(apart bool) {
+	if m.Listed {
+		m.service, m.endpoints, m.families = m.Given.Service, slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
+	}
+	for _, s := range m.slices {
+		if m.service == nil && m.SourceOpen && !slices.Contains(m.families, s.Family) {
+			m.families = append(m.families, s.Family)
+		}
+		for e := range endpointsOf(&s.Slice) {
+			if apart {
+				e.Only = syncer.KindEndpointSlices
 			}
+			m.keep(e)
 		}
 	}
+}
+
+// readEndpoints gives what stands in Endpoints to those in whose slices its address is: each kind stays
+// as it is, whatever was not written of the other. An address that no slice has is of the first member
+// that keeps it. One of a pod is to stand in slices as well: a process that was killed has left it.
+// Until somebody is listed it stays, and after that it is no share of one that is not: it may be what
+// another took away, whose Endpoints are yet to be written.
+func (m *merger) readEndpoints() {
 	starts := !slices.ContainsFunc(m.members, func(one *member) bool { return one.Listed })
-	for stray := range endpointsIn(m.now.Endpoints.Subsets) {
-		given := func(one *member) bool { return one.Listed && one.gives(&stray) }
-		if sliced[stray.Addr] || slices.ContainsFunc(m.members, given) {
-			continue
+	for e := range endpointsIn(m.now.Endpoints.Subsets) {
+		sliced := false
+		for _, one := range m.members {
+			standing, here := one.standing(m.now)[e.Addr], e
+			for _, s := range standing {
+				if s.Target == e.Target && s.Grade == syncer.Reserve { // who serves of those is decided anew
+					here.Grade, here.Ready, here.Serving = s.Grade, s.Ready, s.Serving
+				}
+			}
+			if len(standing) > 0 {
+				sliced = true
+				one.keep(here)
+			}
 		}
 		for _, one := range m.members {
-			if (starts || one.Listed || len(one.slices) > 0 && stray.Target.UID == "") && one.keep(stray) {
+			if !sliced && (starts || one.Listed || len(one.slices) > 0 && e.Target.UID == "") && one.keep(e) {
 				break
 			}
 		}
 	}
+}
+
+// standing are the endpoints in the member's slices, by address.
+func (m *member) standing(now *Current) map[netip.Addr][]standing {
+	if m.sliced == nil {
+		m.sliced = map[netip.Addr][]standing{}
+		for _, s := range m.slices {
+			for _, e := range s.Endpoints {
+				m.sliced[e.Addr] = append(m.sliced[e.Addr], standing{e, now.busySlice(s.Name)})
+			}
+		}
+	}
+	return m.sliced
+}
+
+// standing is an endpoint in a slice, which may be busy.
+type standing struct {
+	syncer.Endpoint
+	busy bool
+}
+
+// keep adds an endpoint that stands of the member, if it still counts and is not given.
+func (m *member) keep(e syncer.Endpoint) bool {
+	given := func(g syncer.Endpoint) bool { return g.Target == e.Target }
+	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || slices.ContainsFunc(on(m.Given.Endpoints, e.Addr), given)) {
+		return false
+	}
+	// A later place is reason enough to be named as reserve: what serves in it is no doubt.
+	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
+		e.Grade = syncer.Ready
+	}
+	if e.Grade >= syncer.Reserve && !e.Ready {
+		e.Ready, e.Serving = true, true
+	}
+	if m.Keep != nil {
+		var kept bool
+		if e, kept = m.Keep(e); !kept {
+			return false
+		}
+	}
+	m.endpoints = append(m.endpoints, e)
+	return true
+}
+
+// on are the endpoints of an address; they are in canonical order.
+func on(endpoints []syncer.Endpoint, addr netip.Addr) []syncer.Endpoint {
+	at, _ := slices.BinarySearchFunc(endpoints, addr, func(e syncer.Endpoint, addr netip.Addr) int { return syncer.CompareAddr(e.Addr, addr) })
+	end := at
+	for end < len(endpoints) && endpoints[end].Addr == addr {
+		end++
+	}
+	return endpoints[at:end]
+}
+
+// settle brings the endpoints into order, and grades down what its member's state, or that nobody
+// follows it, makes doubtful.
+func (m *member) settle() {
+	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
+	if m.Reserve == "" && slices.IsSortedFunc(m.endpoints, compare) {
+		return
+	}
+	m.endpoints = slices.SortedStableFunc(slices.Values(m.endpoints), compare)
+	for i := range m.endpoints {
+		if e := &m.endpoints[i]; m.Reserve != "" {
+			e.Grade = min(e.Grade, syncer.Reserve)
+		}
+	}
+}
+
+// class is what endpoints share that serve together: how far they are trusted, and their
+// member's place in the failover order. Endpoints that are not ready, or terminate, are in none.
+type class struct {
+	grade syncer.Grade
+	place int
+}
+
+func (c class) better(than class) bool {
+	return c.grade > than.grade || c.grade == than.grade && c.place < than.place
+}
+
+// classOf is the class of an endpoint; its grade is NotReady where it is in none.
+func (m *member) classOf(e *syncer.Endpoint) class {
+	if e.Terminating {
+		return class{}
+	}
+	return class{e.Grade, m.Place}
+}
+
+// publish decides who serves: the best class that is not empty, which it returns. Until one of
+// it stands ready, in a slice that is not busy, those that stand ready of lower classes go on.
+func (m *merger) publish() (best class) {
+	classes := map[class]bool{}
+	for _, one := range m.members {
+		for i := range one.endpoints {
+			if of := one.classOf(&one.endpoints[i]); of.grade > syncer.NotReady {
+				classes[of] = true
+				if of.better(best) {
+					best = of
+				}
+			}
+		}
+	}
+	serves := func(one *member, e *syncer.Endpoint, acknowledged bool) bool {
+		return slices.ContainsFunc(one.standing(m.now)[e.Addr], func(s standing) bool { return s.Ready && !(acknowledged && s.busy) })
+	}
+	takenOver := len(classes) < 2 || slices.ContainsFunc(m.members, func(one *member) bool {
+		return slices.ContainsFunc(one.endpoints, func(e syncer.Endpoint) bool { return one.classOf(&e) == best && serves(one, &e, true) })
+	})
+	for _, one := range m.members {
+		if one.published = one.endpoints; len(classes) == 1 && best == (class{syncer.Ready, 0}) {
+			continue
+		}
+		one.published = slices.Clone(one.endpoints)
+		for i := range one.published {
+			e := &one.published[i]
+			if of := one.classOf(e); of.grade > syncer.NotReady && of != best && (takenOver || !serves(one, e, false)) {
+				e.Ready, e.Serving = false, false
+			}
+			e.Grade = one.named(e)
+		}
+	}
+	return best
+}
+
+// named is the grade that a slice tells of an endpoint: one of a later place is of the reserve,
+// too. Slices name addresses, so that one that several endpoints share is named for all or none.
+func (m *member) named(e *syncer.Endpoint) syncer.Grade {
+	grade := func(o *syncer.Endpoint) syncer.Grade {
+		if m.Place > 0 && m.classOf(o).grade > syncer.NotReady {
+			return syncer.Reserve
+		}
+		return o.Grade
+	}
+	for _, o := range on(m.endpoints, e.Addr) {
+		if o.In(syncer.KindEndpointSlices) && grade(&o) != grade(e) {
+			return e.StandingGrade(false)
+		}
+	}
+	return grade(e)
 }

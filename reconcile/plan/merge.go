@@ -12,6 +12,93 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// Settings are what the configuration says about replicas.
+type Settings struct {
+	// Instance is the name of the installation.
+	Instance string
+	// WriteEndpoints has Endpoints written beside slices.
+	WriteEndpoints bool
+	// CreateNamespaces makes a missing namespace an action, not a reason to wait.
+	CreateNamespaces bool
+	// DropOrphans takes away what stands of members without a share; set it only when every
+	// member has been listed.
+	DropOrphans bool
+	// CopyLabel and CopyAnnotation choose, by key, what a replica takes over from its source.
+	// Nil takes over nothing.
+	CopyLabel, CopyAnnotation func(key string) bool
+	// Capacity limits the addresses of Endpoints that are not written by hand; 0 means
+	// syncer.EndpointsCapacity. MaxEndpointsPerSlice limits a slice; 0 means
+	// syncer.DefaultMaxEndpoints.
+	Capacity, MaxEndpointsPerSlice int
+}
+
+// Desired is the merged wish of all members for one replica.
+type Desired struct {
+	syncer.Key
+	// Labels are those of the source that the Service has.
+	Labels map[string]string
+	// Conflicts are disagreements of members, Rejected the addresses that nobody may have, and
+	// Orphans what stands of members that are not configured any more; all sorted.
+	Conflicts []Conflict
+	Rejected  []Rejection
+	Orphans   []Orphan
+
+	settings *Settings
+	// members are whose endpoints count, sorted by name, and best the class that serves.
+	members []*member
+	best    class
+	// service is nil where the Service stays as it stands, or nobody knows what it should be;
+	// endpoints is nil where there are to be none.
+	service, endpoints *wish
+	// slices are those that are desired, sorted by name.
+	slices []*wish
+	// inEndpoints is all that is desired in Endpoints, and inSlices, by the name of each slice that
+	// stands or is desired, in the slices of its member.
+	inEndpoints *claims
+	inSlices    map[string]*claims
+}
+
+// wish is an object as it should be now: one of service, endpoints and slice is set.
+type wish struct {
+	traits
+	trigger   time.Time
+	service   *ServiceSpec
+	endpoints *EndpointsSpec
+	slice     *syncer.Slice
+}
+
+// Backends are all endpoints of the replica as they are published, by member. Treat as
+// read-only.
+func (d *Desired) Backends() (out []Backend) {
+	for _, m := range d.members {
+		for i, e := range m.published {
+			// What stands in both kinds is read from each.
+			if i == 0 || e.Only != syncer.KindEndpoints || syncer.CompareEndpoints(&e, &m.published[i-1]) != 0 {
+				out = append(out, Backend{m.Member, e})
+			}
+		}
+	}
+	return out
+}
+
+// Backend is an endpoint as it is published, with its member.
+type Backend struct {
+	Member string
+	syncer.Endpoint
+}
+
+// Rejection is an address that a member named and nobody may have.
+type Rejection struct {
+	Member string
+	syncer.Rejection
+}
+
+// Orphan counts what stands of a member that is not configured any more.
+type Orphan struct {
+	Member    string
+	Endpoints int
+}
+
 // Merge unites what all members give to one replica; nil means that nobody wants it. The
 // oldest Service decides where members disagree, then the first by the member's name. now
 // supplies the shares of members that are not listed, the slices that endpoints stay in, and
@@ -19,7 +106,7 @@ import (
 func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	m := &merger{key: key, now: &now, settings: &s}
 	m.gather(shares)
-	if !slices.ContainsFunc(m.members, (*member).feeds) && !m.unnamed() {
+	if !slices.ContainsFunc(m.members, (*member).feeds) {
 		return nil
 	}
 	sources := m.sources()
@@ -33,8 +120,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 			one.fit(len(united.ports) > 0)
 		}
 	}
-	d := &Desired{Key: key, settings: &s, members: m.members, best: publish(m.now, m.members), left: left}
-	d.Conflicts = united.conflicts
+	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish(), Conflicts: united.conflicts}
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
 	var oldest *syncer.Service
@@ -45,7 +131,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{united.servicePorts(sources)}}
 		d.Labels = d.service.labels
 	}
-	d.endpoints = m.endpoints(oldest)
+	m.endpoints(d, oldest)
 	m.pack(d)
 	return d
 }
@@ -56,6 +142,8 @@ type merger struct {
 	now      *Current
 	settings *Settings
 	members  []*member
+	// apart is true where Endpoints stay as they stand beside slices, as far as members are not listed.
+	apart bool
 }
 
 // sources are the members whose Service is known, the oldest first.
@@ -68,14 +156,6 @@ func (m *merger) sources() []*member {
 	}
 	slices.SortStableFunc(known, func(a, b *member) int { return cmp.Compare(a.service.Created, b.service.Created) })
 	return known
-}
-
-// unnamed reports whether the replica may be of a member that nobody knows yet: it has no slice that
-// would tell whose it is, for a process was stopped before it had made one.
-func (m *merger) unnamed() bool {
-	s := m.now.Service
-	return s != nil && s.Owned && !slices.ContainsFunc(m.now.Slices, func(s Slice) bool { return s.Owned }) &&
-		slices.ContainsFunc(m.members, func(one *member) bool { return one.SourceOpen })
 }
 
 // leaves reports whether the replica's Service stays as it is: one of its sources is
@@ -93,47 +173,50 @@ func (m *merger) report(d *Desired) {
 			d.Rejected = append(d.Rejected, Rejection{one.Member, r})
 		}
 		if one.orphan {
-			d.Orphans = append(d.Orphans, Orphan{one.Member, len(one.endpoints)})
+			n := 0
+			for _, s := range one.slices {
+				n += len(s.Endpoints)
+			}
+			d.Orphans = append(d.Orphans, Orphan{one.Member, n})
 		}
 	}
 }
 
 // endpoints renders the shares as one Endpoints object. What one member has written by hand is
-// taken as it is written, and has no limit, nor has what stands of one that is not listed if it may
-// be that. source is the one whose labels they have.
-func (m *merger) endpoints(source *syncer.Service) *wish {
-	content, e := &EndpointsSpec{}, m.now.Endpoints
-	w := &wish{absent: !m.settings.WriteEndpoints, trigger: m.trigger(), endpoints: content}
-	w.claims = &claims{wishes: []*wish{w}}
+// taken as it is written, and has no limit, nor has what stands of members that are not listed, for it
+// may be that. source is the one whose labels they have.
+func (m *merger) endpoints(d *Desired, source *syncer.Service) {
+	var all []syncer.Endpoint
 	var feeding []*member
-	all := 0
 	for _, one := range m.members {
 		if len(one.endpoints) > 0 {
-			feeding, all = append(feeding, one), all+len(one.endpoints)
+			feeding = append(feeding, one)
 		}
-	}
-	w.published = make([]syncer.Endpoint, 0, all)
-	for _, one := range feeding {
+		all = slices.Grow(all, len(one.published))
 		for _, e := range one.published {
 			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) {
-				w.published = append(w.published, e)
+				all = append(all, e)
 			}
 		}
 	}
-	content.Subsets = syncer.Subsets(w.published)
-	unlimited := false
-	if len(feeding) == 1 {
-		one := feeding[0]
-		unlimited = one.byHand() || !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == ""
-		if one.byHand() && sameSubsets(one.Given.Subsets, content.Subsets) {
-			content.Subsets = one.Given.Subsets // in the order of who wrote them
+	d.inEndpoints = &claims{desired: func(yield func(string, syncer.Endpoint) bool) {
+		for _, e := range all {
+			yield("", e)
 		}
+	}}
+	if !m.settings.WriteEndpoints {
+		return
 	}
-	if !unlimited {
+	content := &EndpointsSpec{Subsets: syncer.Subsets(all)}
+	switch {
+	case len(feeding) == 1 && feeding[0].byHand():
+		if byHand := feeding[0].Given.Subsets; sameSubsets(byHand, content.Subsets) {
+			content.Subsets = byHand // in the order of who wrote them
+		}
+	case !m.apart:
 		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	}
-	w.traits = m.settings.traits(KindEndpoints, m.key, "", source, spoken(content.Subsets)...)
-	return w
+	d.endpoints = &wish{traits: m.settings.traits(KindEndpoints, m.key, "", source), trigger: m.trigger(), endpoints: content}
 }
 
 // trigger is the time of the first of several changes.
@@ -146,7 +229,53 @@ func (m *merger) trigger() (first time.Time) {
 	return first
 }
 
-func compareConflicts(a, b Conflict) int {
-	return cmp.Or(strings.Compare(string(a.Reason), string(b.Reason)),
-		strings.Compare(a.Member, b.Member), strings.Compare(a.Message, b.Message))
+// pack packs the endpoints of each member into slices of its own.
+func (m *merger) pack(d *Desired) {
+	d.inSlices = map[string]*claims{}
+	for _, one := range m.members {
+		if !one.feeds() {
+			continue
+		}
+		packed := m.slicesOf(one)
+		desired := &claims{desired: func(yield func(string, syncer.Endpoint) bool) {
+			for _, w := range packed {
+				for e := range endpointsOf(w.slice) {
+					yield(w.slice.Name, e)
+				}
+			}
+		}}
+		for _, s := range slices.Concat(one.slices, one.deleting) {
+			d.inSlices[s.Name] = desired
+		}
+		d.slices = append(d.slices, packed...)
+	}
+	slices.SortFunc(d.slices, func(a, b *wish) int { return strings.Compare(a.slice.Name, b.slice.Name) })
+}
+
+func (m *merger) slicesOf(one *member) (packed []*wish) {
+	source, families := one.service, one.families
+	if one.SourceOpen {
+		source = nil
+	}
+	if len(families) == 0 && source != nil { // a slice tells that the member has the Service
+		families = []syncer.Family{syncer.IPv4}
+	}
+	w := wish{traits: m.settings.traits(KindEndpointSlice, m.key, one.Member, source)}
+	if source != nil {
+		w.trigger = one.Given.Trigger
+	}
+	shelf := make([]syncer.Slice, len(m.now.Slices)) // of others the mere names
+	for i := range m.now.Slices {
+		if s := &m.now.Slices[i]; slices.Contains(one.slices, s) {
+			shelf[i] = s.Slice
+		} else {
+			shelf[i].Name = s.Name
+		}
+	}
+	o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
+	for _, s := range syncer.Pack(shelf, one.published, families, o) {
+		w.slice = &s
+		packed = append(packed, new(w))
+	}
+	return packed
 }

@@ -10,50 +10,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Kind is a kind of object that Tributary writes.
-type Kind uint8
-
-// The kinds, in the order in which they are created.
-const (
-	KindNamespace Kind = iota
-	KindService
-	KindEndpointSlice
-	KindEndpoints
-)
-
-// String names the kind as the API does.
-func (k Kind) String() string {
-	return [...]string{"Namespace", "Service", "EndpointSlice", "Endpoints"}[k%4]
-}
-
-// Object names an object of the ingress cluster. That of a namespace has no Namespace.
-type Object struct {
-	Kind            Kind
-	Namespace, Name string
-}
-
-// String renders it for people: "Service shop/web".
-func (o Object) String() string {
-	if o.Namespace == "" {
-		return o.Kind.String() + " " + o.Name
-	}
-	return o.Kind.String() + " " + o.Namespace + "/" + o.Name
-}
-
-// Owned reports whose replica an object of ours is: it carries both labels, and the
-// annotation that names its replica. A Service or Endpoints under another name than that is
-// a copy, and a copy is nobody's; so is anything in another namespace.
-func Owned(kind Kind, key syncer.Key, labels, annotations map[string]string, instance string) (replica syncer.Key, ours bool) {
-	if labels[syncer.LabelManagedBy] != syncer.ManagedBy || instance == "" || labels[syncer.LabelInstance] != instance {
-		return syncer.Key{}, false
-	}
-	replica, named := syncer.ParseKey(annotations[syncer.AnnotationReplica])
-	if !named || replica.Namespace != key.Namespace || kind != KindEndpointSlice && replica != key {
-		return syncer.Key{}, false
-	}
-	return replica, true
-}
-
 // endpointsOf are the endpoints of a slice with its ports.
 func endpointsOf(s *syncer.Slice) iter.Seq[syncer.Endpoint] {
 	return func(yield func(syncer.Endpoint) bool) {
@@ -92,29 +48,13 @@ func samePorts(standing, wanted []syncer.ServicePort) bool {
 	})
 }
 
-// sameSubsets compares Endpoints as stored with those wanted by what steers traffic, in any
-// order: the canonical one has changed between releases of Kubernetes (kubernetes#129652). What
-// is spoken at a port is compared by the hash of what was wanted, see spoken.
+// sameSubsets compares Endpoints as stored with those wanted, in any order: the canonical one has
+// changed between releases of Kubernetes (kubernetes#129652).
 func sameSubsets(standing, wanted []syncer.Subset) bool {
-	return equalSubsets(standing, wanted) || equalSubsets(steering(standing), steering(wanted))
-}
-
-func equalSubsets(a, b []syncer.Subset) bool {
-	return slices.EqualFunc(a, b, func(a, b syncer.Subset) bool {
+	equal := func(a, b syncer.Subset) bool {
 		return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
-	})
-}
-
-// steering are subsets in canonical form, without what is spoken at their ports.
-func steering(subsets []syncer.Subset) []syncer.Subset {
-	bare := slices.Clone(subsets)
-	for i := range bare {
-		bare[i].Ports = slices.Clone(bare[i].Ports)
-		for j := range bare[i].Ports {
-			bare[i].Ports[j].AppProtocol = syncer.AppProtocol{}
-		}
 	}
-	return syncer.Repack(bare)
+	return slices.EqualFunc(standing, wanted, equal) || slices.EqualFunc(syncer.Repack(standing), syncer.Repack(wanted), equal)
 }
 
 func sameEndpoints(a, b []syncer.Endpoint) bool {

@@ -217,9 +217,6 @@ func (s *story) Step() (out []string) {
 	for _, c := range waiting.Conflicts {
 		say("conflict %s: %s", c.Reason, c.Message)
 	}
-	if waiting.Reason != "" {
-		say("waits: %s", waiting.Reason)
-	}
 	if waiting.More {
 		say("more follows")
 	}

@@ -35,23 +35,16 @@ type traits struct {
 	applied             string
 }
 
-// marks are the labels that an object must carry; member is whose a slice is.
-func (s *Settings) marks(kind Kind, key syncer.Key, member string) map[string]string {
-	all := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: s.Instance}
+// traits are those of an object; source is nil where it is unknown, member whose a slice is.
+func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *syncer.Service) traits {
+	t := traits{left: source == nil, marks: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: s.Instance}}
 	switch kind {
 	case KindEndpoints:
-		all[syncer.LabelSkipMirror], all[syncer.LabelHeadless] = "true", ""
+		t.marks[syncer.LabelSkipMirror], t.marks[syncer.LabelHeadless] = "true", ""
 	case KindEndpointSlice:
-		all[syncer.LabelSliceManagedBy], all[syncer.LabelServiceName] = syncer.SliceManagedBy, key.Name
-		all[syncer.LabelSourceCluster], all[syncer.LabelHeadless] = member, ""
+		t.marks[syncer.LabelSliceManagedBy], t.marks[syncer.LabelServiceName] = syncer.SliceManagedBy, key.Name
+		t.marks[syncer.LabelSourceCluster], t.marks[syncer.LabelHeadless] = member, ""
 	}
-	return all
-}
-
-// traits are those of an object; source is nil where it is unknown. spoken is what else the hash
-// is of.
-func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *syncer.Service, spoken ...string) traits {
-	t := traits{left: source == nil, marks: s.marks(kind, key, member)}
 	if t.left {
 		return t
 	}
@@ -66,23 +59,8 @@ func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *sync
 		}
 		h.Write([]byte{1})
 	}
-	h.Write([]byte(strings.Join(spoken, "\x00")))
 	t.applied = strings.Join(append([]string{strconv.FormatUint(h.Sum64(), 36)}, slices.Sorted(maps.Keys(t.annotations))...), " ")
 	return t
-}
-
-// spoken is what is spoken at the ports of Endpoints. It steers no traffic, and admission
-// webhooks fill it in.
-func spoken(subsets []syncer.Subset) (all []string) {
-	for i := range subsets {
-		for _, p := range subsets[i].Ports {
-			if p.AppProtocol.Set {
-				all = append(all, p.String()+" "+p.AppProtocol.Value)
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // stands reports whether a standing object carries what it must and what was wanted.
