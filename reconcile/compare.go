@@ -58,13 +58,13 @@ func (c *Comparison) decide(source Source, stands *cache.Cache) {
 }
 
 // Plan compares every replica that a member has or that stands, sorted, as if nothing were under
-// way, and foresees, up to the end, what would be written. Nothing is.
+// way, and foresees all that would be written. Nothing is.
 func (r *Reconciler) Plan() (all []Comparison) {
 	source := r.opts.Source
 	for _, key := range replicas(source, r.Cache) {
 		c := Comparison{Replica: key}
 		if c.decide(source, r.Cache); !c.Excluded {
-			c.Actions, c.Waiting = plan.Foresee(c.Now, source.Shares(key), settings(source).Settings)
+			c.Actions, c.Waiting = plan.Foresee(c.Now, c.Want)
 		}
 		all = append(all, c)
 	}

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -93,14 +92,14 @@ func (a Action) Object() Object {
 func (a Action) Lane() Lane { return a.lane }
 
 // endpoints are those that the object has after the action, with their ports.
-func (a *Action) endpoints() iter.Seq[syncer.Endpoint] {
+func (a *Action) endpoints() []syncer.Endpoint {
 	switch {
 	case a.Slice != nil:
-		return endpointsOf(a.Slice)
+		return slices.Collect(endpointsOf(a.Slice))
 	case a.Endpoints != nil:
-		return endpointsIn(a.Endpoints.Subsets)
+		return slices.Collect(endpointsIn(a.Endpoints.Subsets))
 	}
-	return slices.Values[[]syncer.Endpoint](nil)
+	return nil
 }
 
 // write makes an action write an object as it is wished.

@@ -25,8 +25,13 @@ const (
 // Endpoints waits for the namespace, for the Service, and for those of its ports that they
 // need; Endpoints are made after the first slice. After each answer the replica is to be
 // compared again, so that what follows needs no place here.
-func Actions(now Current, want *Desired) ([]Action, Waiting) {
-	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil}
+func Actions(now Current, want *Desired) ([]Action, Waiting) { return compare(now, want, false) }
+
+// Foresee returns all writes that Actions would lead to, as if none had to wait for another.
+func Foresee(now Current, want *Desired) ([]Action, Waiting) { return compare(now, want, true) }
+
+func compare(now Current, want *Desired, atOnce bool) ([]Action, Waiting) {
+	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil, atOnce: atOnce}
 	if c.gone {
 		c.want = &Desired{Key: now.Key, settings: &Settings{}}
 	} else {
@@ -51,8 +56,8 @@ type comparison struct {
 	actions []Action
 	waiting Waiting
 	// gone is true where nobody wants the replica, whole where more may be written than what takes
-	// away.
-	gone, whole bool
+	// away, atOnce where nothing waits for what is to be made first.
+	gone, whole, atOnce bool
 	// lacking are the names of ports that the Service has yet to get.
 	lacking []string
 }
@@ -78,7 +83,7 @@ func (c *comparison) add(a Action, lane Lane) {
 
 // change adds the write of Endpoints or a slice that has some endpoints now; urgent says that it takes away.
 func (c *comparison) change(a Action, standing []syncer.Endpoint, urgent bool) {
-	a.Delta = deltaOf(slices.Values(standing), a.endpoints())
+	a.Delta = deltaOf(standing, a.endpoints())
 	lane := Bulk
 	switch {
 	// Who serves in place of the first class takes over from those that do not any more.
@@ -120,7 +125,7 @@ func (c *comparison) foreignSlices() {
 func (c *comparison) makes(a Action) bool {
 	c.waiting.More = true
 	c.add(a, Addition)
-	return false
+	return c.atOnce
 }
 
 // namespace reports whether the namespace is there to be written to.
@@ -171,7 +176,7 @@ func (c *comparison) updateService(s *Service, w *wish) {
 			c.lacking = append(c.lacking, p.Name)
 		}
 	}
-	why, lane := "", Removal
+	why, lane := "", Addition
 	switch {
 	case s.HasSelector:
 		c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: ConflictSelector, Message: fmt.Sprintf(
@@ -180,9 +185,7 @@ func (c *comparison) updateService(s *Service, w *wish) {
 	case s.ClusterIP == "":
 		why = "is not headless"
 	case !samePorts(s.Ports, w.service.Ports):
-		if why = "ports changed"; len(c.lacking) > 0 || len(s.Ports) <= len(w.service.Ports) {
-			lane = Addition
-		}
+		why = "ports changed"
 	case !w.stands(&s.Meta):
 		why, lane = dressed, Bulk
 	default:
@@ -195,6 +198,9 @@ func (c *comparison) updateService(s *Service, w *wish) {
 
 // lacks reports whether the Service has yet to get a port of the object.
 func (c *comparison) lacks(w *wish) bool {
+	if c.atOnce {
+		return false
+	}
 	of := func(ports []syncer.Port) bool {
 		return slices.ContainsFunc(ports, func(p syncer.Port) bool { return slices.Contains(c.lacking, p.Name) })
 	}
@@ -223,9 +229,9 @@ func (c *comparison) slices() {
 	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
 }
 
-// slice compares one that stands; w is nil where it is not desired. It reports whether that loses
-// endpoints or ports, now or as soon as others have been made.
-func (c *comparison) slice(s *Slice, w *wish) (loses bool) {
+// slice compares one that stands; w is nil where it is not desired. It reports whether that takes away,
+// now or as soon as others have been made.
+func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 	why := ""
 	switch {
 	case c.gone:
@@ -238,12 +244,12 @@ func (c *comparison) slice(s *Slice, w *wish) (loses bool) {
 		why = "has what Tributary does not write"
 	case !w.stands(&s.Meta):
 		why = dressed
-	case c.whole && s.Owner != c.now.Service.UID:
+	case c.whole && s.Owner != c.owner():
 		why = "belongs to another Service"
 	default:
 		return false
 	}
-	o := c.now.object(KindEndpointSlice, s.Name)
+	o := c.now.objectOf(s)
 	left := o.rest(c.want.inSlices[s.Name], c.now)
 	c.write(o, w, left, why)
 	return left.takes || left.sheds
@@ -255,7 +261,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	switch {
 	case e == nil && (w == nil || len(c.want.slices) == 0), e != nil && !e.Owned && w == nil:
 		return
-	case e == nil && !slices.ContainsFunc(c.now.Slices, func(s Slice) bool { return s.Owned && !s.Deleting }):
+	case e == nil && !c.atOnce && !slices.ContainsFunc(c.now.Slices, func(s Slice) bool { return s.Owned && !s.Deleting }):
 		c.waiting.More = c.waiting.More || c.whole
 		return
 	case e == nil:
@@ -275,7 +281,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	default:
 		return
 	}
-	o := c.now.object(KindEndpoints, c.want.Name)
+	o := c.now.objectOfEndpoints()
 	c.write(o, w, o.rest(c.want.inEndpoints, c.now), why)
 }
 
@@ -287,21 +293,29 @@ func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
 	}
 	a := c.action(Create, kind, name, "new", nil)
 	if a.write(w, nil); kind == KindEndpointSlice {
-		a.Owner = c.now.Service.UID
+		a.Owner = c.owner()
 	}
 	c.change(a, nil, urgent)
+}
+
+// owner is the UID of the Service that slices belong to; nobody knows that of one that is foreseen.
+func (c *comparison) owner() string {
+	if c.now.Service == nil {
+		return ""
+	}
+	return c.now.Service.UID
 }
 
 // write makes an object that stands what it should be, or has it go where w is nil. Where that has to
 // wait, only what is taken away is written: it is left with the rest.
 func (c *comparison) write(o *object, w *wish, left rest, why string) {
-	a := c.action(Update, o.kind, o.name, why, o.Meta)
+	a := c.action(Update, o.Kind, o.Name, why, o.Meta)
 	if o.Deleting {
 		c.wait(ConflictDeleting)
 	}
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
 	switch {
-	case !c.whole || o.Deleting || left.waits || refused || w != nil && c.lacks(w):
+	case !c.whole || o.Deleting || left.waits && !c.atOnce || refused || w != nil && c.lacks(w):
 		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !left.takes {
 			return
 		}
@@ -313,7 +327,7 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 		a.Verb = Delete
 	default:
 		if a.write(w, o.Meta); o.slice != nil {
-			a.Owner = c.now.Service.UID
+			a.Owner = c.owner()
 		}
 	}
 	c.change(a, o.endpoints, left.takes)
@@ -329,7 +343,7 @@ func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 		c.wait(ConflictDeleting)
 	case e != nil && !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "nobody wants the Service of that name any more, but they would go with it; delete either by hand")
-	case e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves):
+	case !c.atOnce && (e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves)):
 		c.waiting.More = true
 	default:
 		c.add(c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta), Bulk)

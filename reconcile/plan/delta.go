@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -23,9 +22,25 @@ func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
 }
 
+// Change is what the writes of one comparison, each of another object, change for traffic together: an
+// address that leaves one object and stands in another has not left.
+func Change(now Current, written []Action) Delta {
+	var before, after []syncer.Endpoint
+	for _, o := range now.objects() {
+		before = append(before, o.endpoints...)
+		if !slices.ContainsFunc(written, func(a Action) bool { return a.Object() == o.Object || a.Kind == KindService && a.Verb == Delete }) {
+			after = append(after, o.endpoints...)
+		}
+	}
+	for i := range written {
+		after = append(after, written[i].endpoints()...)
+	}
+	return deltaOf(before, after)
+}
+
 // deltaOf compares endpoints with their ports, over all objects that they are in: what leaves
 // one and stays in another has not left.
-func deltaOf(before, after iter.Seq[syncer.Endpoint]) (d Delta) {
+func deltaOf(before, after []syncer.Endpoint) (d Delta) {
 	was, is := placesOf(before), placesOf(after)
 	all := maps.Clone(was)
 	maps.Copy(all, is)
@@ -56,9 +71,9 @@ func deltaOf(before, after iter.Seq[syncer.Endpoint]) (d Delta) {
 }
 
 // placesOf are addresses by port, which is 0 where there is none, and whether one is ready there.
-func placesOf(endpoints iter.Seq[syncer.Endpoint]) map[netip.AddrPort]bool {
+func placesOf(endpoints []syncer.Endpoint) map[netip.AddrPort]bool {
 	places := map[netip.AddrPort]bool{}
-	for e := range endpoints {
+	for _, e := range endpoints {
 		ports := e.Ports
 		if len(ports) == 0 {
 			ports = []syncer.Port{{}}

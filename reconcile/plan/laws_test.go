@@ -330,7 +330,7 @@ func final(t testing.TB, w *world, shares []Share, s Settings) {
 	t.Helper()
 	want := Merge(shopWeb, w.now, shares, s)
 	if want == nil {
-		if now := &w.now; now.Service != nil && now.Service.Owned || now.object(KindEndpoints, "web") != nil ||
+		if now := &w.now; now.Service != nil && now.Service.Owned || now.Endpoints != nil && now.Endpoints.Owned ||
 			slices.ContainsFunc(now.Slices, func(s Slice) bool { return s.Owned }) {
 			t.Errorf("nobody wants what stands")
 		}

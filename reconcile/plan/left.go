@@ -13,25 +13,32 @@ import (
 
 // object is Endpoints or a slice of ours that stands.
 type object struct {
+	Object
 	*Meta
-	kind  Kind
-	name  string
 	slice *Slice // nil: Endpoints
 	// endpoints have their ports.
 	endpoints []syncer.Endpoint
 }
 
-// object finds one; nil where there is none of ours.
-func (c *Current) object(kind Kind, name string) *object {
-	switch e := c.Endpoints; {
-	case kind == KindEndpointSlice:
-		if s := c.slice(name); s != nil && s.Owned {
-			return &object{&s.Meta, kind, name, s, slices.Collect(endpointsOf(&s.Slice))}
+func (c *Current) objectOf(s *Slice) *object {
+	return &object{Object{KindEndpointSlice, c.Key.Namespace, s.Name}, &s.Meta, s, slices.Collect(endpointsOf(&s.Slice))}
+}
+
+func (c *Current) objectOfEndpoints() *object {
+	return &object{Object{KindEndpoints, c.Key.Namespace, c.Key.Name}, &c.Endpoints.Meta, nil, slices.Collect(endpointsIn(c.Endpoints.Subsets))}
+}
+
+// objects are all of those.
+func (c *Current) objects() (all []*object) {
+	for i := range c.Slices {
+		if c.Slices[i].Owned {
+			all = append(all, c.objectOf(&c.Slices[i]))
 		}
-	case kind == KindEndpoints && e != nil && e.Owned:
-		return &object{&e.Meta, kind, name, nil, slices.Collect(endpointsIn(e.Subsets))}
 	}
-	return nil
+	if c.Endpoints != nil && c.Endpoints.Owned {
+		all = append(all, c.objectOfEndpoints())
+	}
+	return all
 }
 
 // claims are all endpoints that are desired beside each other: in the slices of a member, or in
@@ -92,7 +99,7 @@ func (o *object) rest(desired *claims, now *Current) (r rest) {
 			demoted := is.Grade == syncer.Reserve
 			best.Ready, best.Serving = best.Ready || is.Ready || demoted, best.Serving || is.Serving || demoted
 			best.Terminating, best.Ports = best.Terminating && is.Terminating, append(best.Ports, is.Ports...)
-			if here = here || o.slice == nil || is.slice == o.name; !here {
+			if here = here || o.slice == nil || is.slice == o.Name; !here {
 				there = there || is.arrived(now, &e)
 			}
 			best.Addr = e.Addr
@@ -150,7 +157,7 @@ func (o *object) less(rest []syncer.Endpoint, w *wish) *wish {
 		less.trigger = w.trigger
 	}
 	if o.slice != nil {
-		less.slice = &syncer.Slice{Name: o.name, Family: o.slice.Family, Ports: o.slice.Ports, Endpoints: rest}
+		less.slice = &syncer.Slice{Name: o.Name, Family: o.slice.Family, Ports: o.slice.Ports, Endpoints: rest}
 	} else {
 		less.endpoints = &EndpointsSpec{syncer.Subsets(rest), o.Annotations[syncer.AnnotationOverCapacity] != ""}
 	}

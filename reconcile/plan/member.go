@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,9 +39,8 @@ type member struct {
 	orphan bool
 	// service is the source; nil where there is none, or nobody knows it.
 	service *syncer.Service
-	// ports are the acceptable ones of the source, and portChanges what those become, by their
-	// names, that have another name in the replica, or are lost: nil.
-	ports       []syncer.ServicePort
+	// portChanges is what ports of the source become, by their names, that have another name in the
+	// replica, or are lost: nil.
 	portChanges map[string]*unitedPort
 	// slices are those of ours that stand of it, without those that are being deleted.
 	slices, deleting []*Slice
@@ -78,13 +76,12 @@ func (m *merger) gather(shares []Share) {
 	if last > 0 {
 		last++
 	}
-	configured := m.members
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
 		if !s.Owned {
 			continue
 		}
-		name := memberOf(m.key, s, configured)
+		name := memberOf(m.key, s)
 		if of[name] == nil && !m.settings.DropOrphans && !s.Deleting {
 			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, SourceOpen: true, Reserve: "not configured any more"}}
 			m.members = append(m.members, of[name])
@@ -112,20 +109,16 @@ func (m *merger) gather(shares []Share) {
 	}
 }
 
-// memberOf is the member that a slice of ours is of: its label says so, unless somebody has
-// changed that; then its name tells.
-func memberOf(replica syncer.Key, s *Slice, members []*member) string {
-	named := func(name string) bool { return strings.HasPrefix(s.Name, replica.Name+"-"+name+"-") }
-	label, best := s.Labels.Get(syncer.LabelSourceCluster), ""
-	if label != "" && named(label) {
-		return label
-	}
-	for _, m := range members {
-		if named(m.Member) && len(m.Member) > len(best) {
-			best = m.Member
+// memberOf is the member that a slice of ours is of. Its name tells, for anybody may change the label; a
+// copy under another name may be anything.
+func memberOf(replica syncer.Key, s *Slice) string {
+	rest, _ := strings.CutPrefix(s.Name, replica.Name+"-")
+	if end := strings.LastIndex(rest, "-"); end > 0 { // MEMBER-HASH-NUMBER
+		if at := end - len("-0123456789"); at > 0 && rest[at] == '-' {
+			return rest[:at]
 		}
 	}
-	return cmp.Or(best, label)
+	return s.Labels.Get(syncer.LabelSourceCluster)
 }
 
 // read fills the member's share from what it gives and what its slices have; apart says that

@@ -10,18 +10,17 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// unitedPort is a port of a replica with the sources that feed it.
+// unitedPort is a port of a replica.
 type unitedPort struct {
 	syncer.ServicePort
-	// owner is the member that names the port.
-	owner *member
-	// targets are what the sources say, the owner first.
+	// owner is whose it is, targets are what the sources say, the owner first.
+	owner   string
 	targets []syncer.TargetPort
 }
 
 // union is the merge of the port lists of all sources, oldest first.
 type union struct {
-	left      bool // the first is the replica's Service as it stands
+	left      bool // the first are those of the replica's Service as it stands
 	ports     []*unitedPort
 	conflicts []Conflict
 }
@@ -40,35 +39,25 @@ type union struct {
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
 //	no ports   http 80       http 80    keep the port; those of the older are absent: conflict
 //
-// Where the replica's Service stays as it stands, its ports are the oldest: standing, else
-// nil. What a member serves already it does not lose to them.
+// Where the replica's Service stays as it stands, its ports are the oldest: standing, else nil.
+// What a member serves already it does not lose to them.
 func unite(standing []syncer.ServicePort, sources []*member) *union {
-	u, all := &union{left: standing != nil}, sources
-	if u.left {
-		replica := &member{Share: &Share{Member: "the replica"}, service: &syncer.Service{Ports: standing}}
-		all = append([]*member{replica}, sources...)
+	u := &union{left: standing != nil}
+	for _, p := range standing {
+		u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: "the replica"})
 	}
-	for _, s := range all {
-		s.ports, s.portChanges = acceptable(s.service.Ports), map[string]*unitedPort{}
-		for _, p := range s.ports {
-			if u.number(p) == nil && u.admits(p) {
-				u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: s})
-			}
+	for _, s := range sources {
+		s.portChanges = map[string]*unitedPort{}
+		for _, p := range acceptable(s.service.Ports) {
+			u.add(s, p)
 		}
 	}
-	for _, s := range all {
-		if len(s.ports) == 0 && len(u.ports) > 0 {
-			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, u.ports[0].owner.Member))
-		}
-		for _, p := range s.ports {
-			u.assign(s, p)
+	for _, s := range sources {
+		if len(u.ports) > 0 && len(acceptable(s.service.Ports)) == 0 {
+			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, u.ports[0].owner))
 		}
 	}
 	return u
-}
-
-func (u *union) number(p syncer.ServicePort) *unitedPort {
-	return u.find(func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
 }
 
 func (u *union) find(is func(*unitedPort) bool) *unitedPort {
@@ -78,33 +67,28 @@ func (u *union) find(is func(*unitedPort) bool) *unitedPort {
 	return nil
 }
 
-// admits reports whether a port can stand beside the others: each needs a name of its own.
-func (u *union) admits(p syncer.ServicePort) bool {
-	named := func(o *unitedPort) bool { return o.Name == p.Name || o.Name == "" }
-	return len(u.ports) == 0 || p.Name != "" && u.find(named) == nil
-}
-
-// assign decides which port of the replica one of a source is.
-func (u *union) assign(s *member, p syncer.ServicePort) {
-	o, first := u.number(p), u.ports[0]
-	if o == nil && p.Name == "" && len(u.ports) == 1 && first.Protocol == p.Protocol {
-		o = first
+// add decides which port of the replica one of a source is. Beside others each needs a name of its own.
+func (u *union) add(s *member, p syncer.ServicePort) {
+	o := u.find(func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
+	if o == nil && p.Name == "" && len(u.ports) == 1 && u.ports[0].Protocol == p.Protocol {
+		o = u.ports[0]
 	}
+	rival := u.find(func(o *unitedPort) bool { return o.Name == p.Name || o.Name == "" || p.Name == "" })
 	switch {
-	case o != nil:
-		if o.targets = append(o.targets, p.Target); o.Name != p.Name {
-			s.portChanges[p.Name] = o
-		}
+	case o == nil && rival == nil:
+		o = &unitedPort{ServicePort: p, owner: s.Member}
+		u.ports = append(u.ports, o)
+	case o == nil && u.left && s.has(p.Name):
 		return
-	case u.left && s.has(p.Name):
+	case o == nil:
+		s.portChanges[p.Name] = nil
+		u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
+			portText(p), s.Member, portText(rival.ServicePort), rival.owner))
 		return
 	}
-	if o = u.find(func(o *unitedPort) bool { return o.Name == p.Name }); o == nil {
-		o = first
+	if o.targets = append(o.targets, p.Target); o.Name != p.Name {
+		s.portChanges[p.Name] = o
 	}
-	s.portChanges[p.Name] = nil
-	u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
-		portText(p), s.Member, portText(o.ServicePort), o.owner.Member))
 }
 
 func (u *union) conflict(s *member, message string) {

@@ -147,7 +147,7 @@ func (s *story) set(words []string) error {
 
 // edit does what somebody else may do: edit KIND WHAT.
 func (s *story) edit(words []string) error {
-	s.now = s.now.After(nil)
+	s.now = s.now.after(nil)
 	switch strings.Join(words, " ") {
 	case "service foreign":
 		s.now.Service = &Service{Meta: Meta{UID: "theirs", ResourceVersion: "1", Labels: "tributary.dev/instance=other"}}

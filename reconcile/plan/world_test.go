@@ -65,7 +65,7 @@ func (w *world) apply(a Action) {
 	}
 	w.check(&a)
 	w.writes++
-	w.now = w.now.After([]Action{a})
+	w.now = w.now.after([]Action{a})
 	if a.Verb == Delete || a.Kind == KindNamespace {
 		if a.Kind == KindEndpointSlice {
 			delete(w.ports, a.Name)
@@ -88,6 +88,43 @@ func (w *world) apply(a Action) {
 	if a.Kind == KindEndpointSlice {
 		w.ports[a.Name] = a.Slice.Ports
 		read(w.t, w.now.slice(a.Name))
+	}
+}
+
+// after is what stands when the actions have been carried out.
+func (c Current) after(actions []Action) Current {
+	c.Slices = slices.Clone(c.Slices)
+	for i := range actions {
+		c.apply(&actions[i])
+	}
+	return c
+}
+
+func (c *Current) apply(a *Action) {
+	m := Meta{UID: a.UID, ResourceVersion: a.ResourceVersion, Owned: true, Labels: syncer.LabelsOf(a.Labels), Annotations: a.Annotations, Rest: a.Rest}
+	at, found := slices.BinarySearchFunc(c.Slices, a.Name, func(s Slice, name string) int { return strings.Compare(s.Name, name) })
+	switch {
+	case a.Kind == KindNamespace:
+		c.Namespace = NamespaceActive
+	case a.Kind == KindService && a.Verb == Delete:
+		c.Service, c.Endpoints = nil, nil
+		c.Slices = slices.DeleteFunc(c.Slices, func(s Slice) bool { return s.Owned && s.Owner == a.UID })
+	case a.Kind == KindService:
+		c.Service = &Service{Meta: m, ClusterIP: syncer.ClusterIPNone, Ports: a.Service.Ports}
+	case a.Kind == KindEndpoints && a.Verb == Delete:
+		c.Endpoints = nil
+	case a.Kind == KindEndpoints:
+		c.Endpoints = &Endpoints{Meta: m, Subsets: a.Endpoints.Subsets}
+	case a.Verb == Delete && found:
+		c.Slices = slices.Delete(c.Slices, at, at+1)
+	case a.Verb == Delete:
+	default:
+		s := Slice{Meta: m, Owner: a.Owner, Slice: *a.Slice}
+		if found {
+			c.Slices[at] = s
+		} else {
+			c.Slices = slices.Insert(c.Slices, at, s)
+		}
 	}
 }
 
