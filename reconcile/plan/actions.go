@@ -250,7 +250,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 		return false
 	}
 	o := c.now.objectOf(s)
-	left := o.rest(c.want.inSlices[s.Name], c.now)
+	left := o.rest(c.want.inSlices[memberOf(c.want.Key, s)], c.now)
 	c.write(o, w, left, why)
 	return left.takes || left.sheds
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -41,12 +42,9 @@ func (c *Current) objects() (all []*object) {
 	return all
 }
 
-// claims are all endpoints that are desired beside each other: in the slices of a member, or in
-// Endpoints.
-type claims struct {
-	desired iter.Seq2[string, syncer.Endpoint]
-	byAddr  map[netip.Addr][]claimed
-}
+// claims are all endpoints that are desired beside each other, by address: in the slices of a member,
+// or in Endpoints. Most comparisons do not ask.
+type claims func() map[netip.Addr][]claimed
 
 // claimed is an endpoint as it is desired in a slice; in Endpoints that has no name.
 type claimed struct {
@@ -54,18 +52,14 @@ type claimed struct {
 	syncer.Endpoint
 }
 
-// on are those of an address. Most comparisons do not ask.
-func (c *claims) on(addr netip.Addr) []claimed {
-	if c == nil {
-		return nil
-	}
-	if c.byAddr == nil {
-		c.byAddr = map[netip.Addr][]claimed{}
-		for slice, e := range c.desired {
-			c.byAddr[e.Addr] = append(c.byAddr[e.Addr], claimed{slice, e})
+func claimsOf(desired iter.Seq2[string, syncer.Endpoint]) claims {
+	return sync.OnceValue(func() map[netip.Addr][]claimed {
+		byAddr := map[netip.Addr][]claimed{}
+		for slice, e := range desired {
+			byAddr[e.Addr] = append(byAddr[e.Addr], claimed{slice, e})
 		}
-	}
-	return c.byAddr[addr]
+		return byAddr
+	})
 }
 
 // rest is what an object keeps of the endpoints that stand in it, with no more than they have.
@@ -81,7 +75,10 @@ type rest struct {
 // one that nobody desires leaves, one that is not ready turns so, one that is to be in another
 // slice stays until it stands there, and in Endpoints a port leaves whose address gets no other in
 // its place.
-func (o *object) rest(desired *claims, now *Current) (r rest) {
+func (o *object) rest(desired claims, now *Current) (r rest) {
+	if desired == nil {
+		return rest{takes: len(o.endpoints) > 0}
+	}
 	under := map[netip.Addr][]syncer.Port{} // Endpoints may have an address in several subsets
 	for _, e := range o.endpoints {
 		under[e.Addr] = append(under[e.Addr], e.Ports...)
@@ -92,7 +89,7 @@ func (o *object) rest(desired *claims, now *Current) (r rest) {
 		// Whether it is serving Endpoints do not tell.
 		best := syncer.Endpoint{Serving: o.slice == nil, Terminating: true}
 		var here, there bool
-		for _, is := range desired.on(e.Addr) {
+		for _, is := range desired()[e.Addr] {
 			if !follows(&is.Endpoint, &stands) {
 				continue
 			}

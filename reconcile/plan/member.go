@@ -43,7 +43,7 @@ type member struct {
 	// replica, or are lost: nil.
 	portChanges map[string]*unitedPort
 	// slices are those of ours that stand of it, without those that are being deleted.
-	slices, deleting []*Slice
+	slices []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is
 	// published, and published as consumers see them.
 	endpoints, published []syncer.Endpoint
@@ -78,21 +78,15 @@ func (m *merger) gather(shares []Share) {
 	}
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
-		if !s.Owned {
+		name := memberOf(m.key, s)
+		if !s.Owned || s.Deleting || of[name] == nil && m.settings.DropOrphans {
 			continue
 		}
-		name := memberOf(m.key, s)
-		if of[name] == nil && !m.settings.DropOrphans && !s.Deleting {
+		if of[name] == nil {
 			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, SourceOpen: true, Reserve: "not configured any more"}}
 			m.members = append(m.members, of[name])
 		}
-		switch one := of[name]; {
-		case one == nil:
-		case s.Deleting:
-			one.deleting = append(one.deleting, s)
-		default:
-			one.slices = append(one.slices, s)
-		}
+		of[name].slices = append(of[name].slices, s)
 	}
 	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
 	e := m.now.Endpoints

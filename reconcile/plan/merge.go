@@ -52,10 +52,9 @@ type Desired struct {
 	service, endpoints *wish
 	// slices are those that are desired, sorted by name.
 	slices []*wish
-	// inEndpoints is all that is desired in Endpoints, and inSlices, by the name of each slice that
-	// stands or is desired, in the slices of its member.
-	inEndpoints *claims
-	inSlices    map[string]*claims
+	// inEndpoints is all that is desired in Endpoints, and inSlices, by member, in slices.
+	inEndpoints claims
+	inSlices    map[string]claims
 }
 
 // wish is an object as it should be now: one of service, endpoints and slice is set.
@@ -199,11 +198,11 @@ func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 			}
 		}
 	}
-	d.inEndpoints = &claims{desired: func(yield func(string, syncer.Endpoint) bool) {
+	d.inEndpoints = claimsOf(func(yield func(string, syncer.Endpoint) bool) {
 		for _, e := range all {
 			yield("", e)
 		}
-	}}
+	})
 	if !m.settings.WriteEndpoints {
 		return
 	}
@@ -231,22 +230,19 @@ func (m *merger) trigger() (first time.Time) {
 
 // pack packs the endpoints of each member into slices of its own.
 func (m *merger) pack(d *Desired) {
-	d.inSlices = map[string]*claims{}
+	d.inSlices = map[string]claims{}
 	for _, one := range m.members {
 		if !one.feeds() {
 			continue
 		}
 		packed := m.slicesOf(one)
-		desired := &claims{desired: func(yield func(string, syncer.Endpoint) bool) {
+		d.inSlices[one.Member] = claimsOf(func(yield func(string, syncer.Endpoint) bool) {
 			for _, w := range packed {
 				for e := range endpointsOf(w.slice) {
 					yield(w.slice.Name, e)
 				}
 			}
-		}}
-		for _, s := range slices.Concat(one.slices, one.deleting) {
-			d.inSlices[s.Name] = desired
-		}
+		})
 		d.slices = append(d.slices, packed...)
 	}
 	slices.SortFunc(d.slices, func(a, b *wish) int { return strings.Compare(a.slice.Name, b.slice.Name) })
