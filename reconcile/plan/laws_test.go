@@ -246,7 +246,7 @@ func stays(t testing.TB, wants []*Desired, a *Action, before, after []syncer.End
 			state := absent
 			for _, m := range want.members {
 				for _, o := range on(m.endpoints, e.Addr) {
-					if o.In(kind) && follows(&o, e) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
+					if o.In(kind) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
 						state = max(state, stateOf(o.Ready && (len(wants) == 1 || m.classOf(&o) == want.best)))
 					}
 				}

@@ -90,9 +90,6 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 		best := syncer.Endpoint{Serving: o.slice == nil, Terminating: true}
 		var here, there bool
 		for _, is := range desired()[e.Addr] {
-			if !follows(&is.Endpoint, &stands) {
-				continue
-			}
 			demoted := is.Grade == syncer.Reserve
 			best.Ready, best.Serving = best.Ready || is.Ready || demoted, best.Serving || is.Serving || demoted
 			best.Terminating, best.Ports = best.Terminating && is.Terminating, append(best.Ports, is.Ports...)

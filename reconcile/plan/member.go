@@ -47,7 +47,7 @@ type member struct {
 	// endpoints are all that count, in canonical order, as they are when their class is
 	// published, and published as consumers see them.
 	endpoints, published []syncer.Endpoint
-	sliced               map[netip.Addr][]standing // see standing
+	sliced               map[netip.Addr][]syncer.Endpoint // see standing
 	// families are those that have a slice in any case.
 	families []syncer.Family
 }
@@ -144,7 +144,7 @@ func (m *merger) readEndpoints() {
 	for e := range endpointsIn(m.now.Endpoints.Subsets) {
 		sliced := false
 		for _, one := range m.members {
-			standing, here := one.standing(m.now)[e.Addr], e
+			standing, here := one.standing()[e.Addr], e
 			for _, s := range standing {
 				if s.Target == e.Target && s.Grade == syncer.Reserve { // who serves of those is decided anew
 					here.Grade, here.Ready, here.Serving = s.Grade, s.Ready, s.Serving
@@ -164,22 +164,16 @@ func (m *merger) readEndpoints() {
 }
 
 // standing are the endpoints in the member's slices, by address.
-func (m *member) standing(now *Current) map[netip.Addr][]standing {
+func (m *member) standing() map[netip.Addr][]syncer.Endpoint {
 	if m.sliced == nil {
-		m.sliced = map[netip.Addr][]standing{}
+		m.sliced = map[netip.Addr][]syncer.Endpoint{}
 		for _, s := range m.slices {
 			for _, e := range s.Endpoints {
-				m.sliced[e.Addr] = append(m.sliced[e.Addr], standing{e, now.busySlice(s.Name)})
+				m.sliced[e.Addr] = append(m.sliced[e.Addr], e)
 			}
 		}
 	}
 	return m.sliced
-}
-
-// standing is an endpoint in a slice, which may be busy.
-type standing struct {
-	syncer.Endpoint
-	busy bool
 }
 
 // keep adds an endpoint that stands of the member, if it still counts and is not given.
@@ -263,11 +257,12 @@ func (m *merger) publish() (best class) {
 			}
 		}
 	}
-	serves := func(one *member, e *syncer.Endpoint, acknowledged bool) bool {
-		return slices.ContainsFunc(one.standing(m.now)[e.Addr], func(s standing) bool { return s.Ready && !(acknowledged && s.busy) })
-	}
 	takenOver := len(classes) < 2 || slices.ContainsFunc(m.members, func(one *member) bool {
-		return slices.ContainsFunc(one.endpoints, func(e syncer.Endpoint) bool { return one.classOf(&e) == best && serves(one, &e, true) })
+		return slices.ContainsFunc(one.slices, func(s *Slice) bool {
+			return !m.now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(stands syncer.Endpoint) bool {
+				return stands.Ready && slices.ContainsFunc(on(one.endpoints, stands.Addr), func(e syncer.Endpoint) bool { return one.classOf(&e) == best })
+			})
+		})
 	})
 	for _, one := range m.members {
 		if one.published = one.endpoints; len(classes) == 1 && best == (class{syncer.Ready, 0}) {
@@ -276,7 +271,7 @@ func (m *merger) publish() (best class) {
 		one.published = slices.Clone(one.endpoints)
 		for i := range one.published {
 			e := &one.published[i]
-			if of := one.classOf(e); of.grade > syncer.NotReady && of != best && (takenOver || !serves(one, e, false)) {
+			if of := one.classOf(e); of.grade > syncer.NotReady && of != best && (takenOver || !slices.ContainsFunc(one.standing()[e.Addr], func(stands syncer.Endpoint) bool { return stands.Ready })) {
 				e.Ready, e.Serving = false, false
 			}
 			e.Grade = one.named(e)

@@ -71,18 +71,6 @@ func sameNumbers(standing, wanted []syncer.Port) bool {
 	})
 }
 
-// follows reports whether an endpoint is one that stands, perhaps under other ports, or comes in
-// its place: it is of the same object, or of another that serves on the same port. Pods may
-// share an address on the network of their node.
-func follows(e, stands *syncer.Endpoint) bool {
-	if e.Addr != stands.Addr || e.Target == stands.Target || stands.Target == (syncer.TargetRef{}) || len(e.Ports)+len(stands.Ports) == 0 {
-		return e.Addr == stands.Addr
-	}
-	return slices.ContainsFunc(e.Ports, func(p syncer.Port) bool {
-		return slices.ContainsFunc(stands.Ports, func(o syncer.Port) bool { return p.Number == o.Number && p.Protocol == o.Protocol })
-	})
-}
-
 // loses reports whether some ports are all among others, which are more.
 func loses(ports, standing []syncer.Port) bool {
 	within := func(some, all []syncer.Port) bool {
