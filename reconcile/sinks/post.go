@@ -6,7 +6,6 @@ package sinks
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -52,29 +51,20 @@ type outcome struct {
 const (
 	// maxRetryAfter bounds how long a receiver may ask to be left alone.
 	maxRetryAfter = 5 * time.Minute
-	// maxHeaders bounds the head of an answer, drained what is read of its body so that the
-	// connection can be used again.
-	maxHeaders, drained = 64 << 10, 4 << 10
+	// drained is what is read of the body of an answer, so that the connection can be used again.
+	drained = 4 << 10
 )
 
 // client sends batches over HTTP. It is for one goroutine.
 type client struct {
 	url, agent string
 	auth       Auth
-	// used is the content of the files that http is made from.
-	used string
-	http *http.Client
-}
-
-func (c *client) close() {
-	if c.http != nil {
-		c.http.CloseIdleConnections()
-	}
+	last       *http.Client // as long as somebody has it, client-go gives its connection to the next
 }
 
 // send makes one request. ctx ends with the time that it may take.
 func (c *client) send(ctx context.Context, method string, body []byte) outcome {
-	token, err := c.prepare()
+	through, err := c.http()
 	if err != nil {
 		return outcome{result: resultCredentials, err: err}
 	}
@@ -83,13 +73,8 @@ func (c *client) send(ctx context.Context, method string, body []byte) outcome {
 		return outcome{result: resultCredentials, err: errors.New("the URL makes no request")}
 	}
 	req.Header.Set("Content-Type", mediaType)
-	req.Header.Set("User-Agent", c.agent)
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := c.http.Do(req)
+	resp, err := through.Do(req)
 	if err != nil {
-		c.close()
 		return failure(ctx, err)
 	}
 	defer resp.Body.Close()
@@ -137,54 +122,40 @@ func failure(ctx context.Context, err error) outcome {
 	return outcome{result: resultUnreachable, err: fmt.Errorf("no answer: %.200s", err.Error())}
 }
 
-// prepare reads the files, and makes another client where they are others than before.
-func (c *client) prepare() (token string, err error) {
+// http reads the files; as long as they are the same, the connection is. It speaks
+// HTTP/1.1 alone: there is one request at a time, and HTTP/2 would make connection after connection to a
+// receiver that sends it away each time.
+func (c *client) http() (*http.Client, error) {
 	var texts [4][]byte
 	for i, path := range []string{c.auth.BearerTokenFile, c.auth.CAFile, c.auth.CertFile, c.auth.KeyFile} {
 		if path == "" {
 			continue
 		}
-		if texts[i], err = os.ReadFile(path); err == nil && len(bytes.TrimSpace(texts[i])) == 0 {
+		text, err := os.ReadFile(path)
+		if texts[i] = bytes.TrimSpace(text); err == nil && len(texts[i]) == 0 {
 			err = fmt.Errorf("%s is empty", path)
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	if used := string(bytes.Join(texts[1:], []byte{0})); c.http == nil || used != c.used {
-		config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: texts[1], CertData: texts[2], KeyData: texts[3]}})
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", strings.TrimSpace(c.auth.CAFile+" "+c.auth.CertFile+" "+c.auth.KeyFile), err)
-		}
-		c.close()
-		c.used, c.http = used, newHTTP(config)
+	through, err := rest.HTTPClientFor(&rest.Config{
+		UserAgent: c.agent, BearerToken: string(texts[0]), DisableCompression: true,
+		TLSClientConfig: rest.TLSClientConfig{CAData: texts[1], CertData: texts[2], KeyData: texts[3], NextProtos: []string{"http/1.1"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(c.auth.CAFile+" "+c.auth.CertFile+" "+c.auth.KeyFile), err)
 	}
-	token = string(bytes.TrimSpace(texts[0]))
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds no token: one line of printable characters", c.auth.BearerTokenFile)
-	}
-	return token, nil
-}
-
-// newHTTP speaks HTTP/1.1 alone: there is one request at a time, and HTTP/2 would make connection
-// after connection to a receiver that sends it away each time.
-func newHTTP(config *tls.Config) *http.Client {
-	return &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSClientConfig: config,
-			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
-		},
-	}
+	through.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.last = through
+	return through, nil
 }
 
 // Check reports why a receiver cannot be told: what is wrong with the files, that nobody
 // answers at the URL, or that the credentials are refused. It asks by HEAD, and any other
 // answer will do.
 func Check(ctx context.Context, url string, a Auth) error {
-	c := client{url: url, auth: a}
-	defer c.close()
-	o := c.send(ctx, http.MethodHead, nil)
+	o := (&client{url: url, auth: a}).send(ctx, http.MethodHead, nil)
 	if o.result == resultServerError && !strings.Contains(o.err.Error(), "credentials") {
 		return nil
 	}

@@ -53,7 +53,6 @@ func TestAnswers(t *testing.T) {
 			server := httptest.NewServer(test.answer)
 			defer server.Close()
 			c := &client{url: server.URL + "/in?token=secret"}
-			defer c.close()
 			o := c.send(t.Context(), http.MethodPost, []byte("[]"))
 			if o.result != test.want || o.pause != test.pause || (o.err == nil) != (test.want == resultOK) {
 				t.Errorf("%+v", o)
@@ -69,7 +68,6 @@ func TestAnswers(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	c := &client{url: server.URL}
-	defer c.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if o := c.send(ctx, http.MethodPost, nil); o.result != resultTimeout {
@@ -107,7 +105,6 @@ func TestCredentials(t *testing.T) {
 		return path
 	}
 	c := &client{url: server.URL, auth: Auth{BearerTokenFile: write("token", "one\n"), CAFile: write("ca", "none")}}
-	defer c.close()
 	post := func(want result, bears string) {
 		t.Helper()
 		token = ""
@@ -126,8 +123,6 @@ func TestCredentials(t *testing.T) {
 	if err := Check(t.Context(), server.URL, c.auth); err != nil {
 		t.Errorf("checked: %v", err)
 	}
-	write("token", "two words")
-	post(resultCredentials, "")
 	c.auth.BearerTokenFile = filepath.Join(dir, "none")
 	post(resultCredentials, "")
 	c.auth = Auth{CertFile: write("cert", "x"), KeyFile: write("key", "x")}

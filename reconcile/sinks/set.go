@@ -62,33 +62,39 @@ type Status struct {
 // not run twice at once.
 type Set struct {
 	opts    Options
-	changed chan struct{} // signalled when Run may have others to run
+	running sync.WaitGroup
 
 	mu    sync.Mutex
 	sinks []*sink
+	// begin has a sink run while Run does; nil: it does not.
+	begin func(*sink)
 }
 
 // New returns a Set without sinks.
-func New(o Options) *Set { return &Set{opts: o, changed: make(chan struct{}, 1)} }
+func New(o Options) *Set { return &Set{opts: o} }
 
 // Configure makes the sinks what they are to be. One that is new, or has changed, knows
 // nothing until all replicas were told again.
 func (s *Set) Configure(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var sinks []*sink
+	former := s.sinks
+	s.sinks = nil
 	for _, spec := range specs {
-		at := slices.IndexFunc(s.sinks, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
-		if at < 0 {
-			sinks = append(sinks, newSink(spec, &s.opts))
-		} else {
-			sinks = append(sinks, s.sinks[at])
+		at := slices.IndexFunc(former, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
+		if at >= 0 {
+			s.sinks = append(s.sinks, former[at])
+			continue
+		}
+		one := newSink(spec, &s.opts)
+		if s.sinks = append(s.sinks, one); s.begin != nil {
+			s.begin(one)
 		}
 	}
-	s.sinks = sinks
-	select {
-	case s.changed <- struct{}{}:
-	default:
+	for _, one := range former {
+		if !slices.Contains(s.sinks, one) {
+			one.stop()
+		}
 	}
 }
 
@@ -96,31 +102,21 @@ func (s *Set) Configure(specs []Spec) {
 // returns the replicas that there are, false while that is not known: an inventory waits until
 // each of them was told.
 func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
-	var group sync.WaitGroup
-	defer group.Wait()
-	running := map[*sink]context.CancelFunc{}
-	for ctx.Err() == nil {
-		s.mu.Lock()
-		sinks := s.sinks
-		s.mu.Unlock()
-		for one, stop := range running {
-			if !slices.Contains(sinks, one) {
-				stop()
-				delete(running, one)
-			}
-		}
-		for _, one := range sinks {
-			if running[one] == nil {
-				telling, stop := context.WithCancel(ctx)
-				running[one] = stop
-				group.Go(func() { one.run(telling, all) })
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-s.changed:
-		}
+	s.mu.Lock()
+	s.begin = func(one *sink) {
+		var telling context.Context
+		telling, one.stop = context.WithCancel(ctx)
+		s.running.Go(func() { one.run(telling, all) })
 	}
+	for _, one := range s.sinks {
+		s.begin(one)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.begin = nil
+	s.mu.Unlock()
+	s.running.Wait()
 }
 
 // Any reports whether there is a sink.

@@ -57,8 +57,8 @@ type sink struct {
 	wake   chan struct{} // signalled when something may be due
 	client interface {
 		send(ctx context.Context, method string, body []byte) outcome
-		close()
 	}
+	stop context.CancelFunc // ends run; of the Set
 
 	// Of the goroutine in run: when the next request may begin, and how many Services it may tell.
 	next    time.Time
@@ -75,7 +75,7 @@ type sink struct {
 
 func newSink(spec Spec, o *Options) *sink {
 	s := &sink{
-		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses,
+		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses, stop: func() {},
 		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
 		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: Status{Name: spec.Name, State: "standby"},
 	}
@@ -143,7 +143,6 @@ func (s *sink) begin(at time.Time) {
 // run tells the receiver until ctx is done.
 func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
 	s.begin(time.Now())
-	defer s.client.close()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(s.step(ctx, all))
 		select {

@@ -36,8 +36,6 @@ type receiver struct {
 	requests []string
 }
 
-func (r *receiver) close() {}
-
 func (r *receiver) send(ctx context.Context, _ string, body []byte) outcome {
 	var events []event
 	if err := json.Unmarshal(body, &events); err != nil {
