@@ -314,9 +314,10 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 		c.wait(ConflictDeleting)
 	}
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
+	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.atOnce // whose the Service is
 	switch {
-	case !c.whole || o.Deleting || left.waits && !c.atOnce || refused || w != nil && c.lacks(w):
-		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting; !left.takes {
+	case !c.whole || tells || o.Deleting || left.waits && !c.atOnce || refused || w != nil && c.lacks(w):
+		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells; !left.takes {
 			return
 		}
 		a.Less = true

@@ -105,7 +105,7 @@ type Orphan struct {
 func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	m := &merger{key: key, now: &now, settings: &s}
 	m.gather(shares)
-	if !slices.ContainsFunc(m.members, (*member).feeds) {
+	if !slices.ContainsFunc(m.members, (*member).feeds) && !m.unnamed() {
 		return nil
 	}
 	sources := m.sources()
@@ -155,6 +155,13 @@ func (m *merger) sources() []*member {
 	}
 	slices.SortStableFunc(known, func(a, b *member) int { return cmp.Compare(a.service.Created, b.service.Created) })
 	return known
+}
+
+// unnamed reports whether a Service may be of a member that is not listed: no slice tells whose it is.
+func (m *merger) unnamed() bool {
+	s := m.now.Service
+	return s != nil && s.Owned && !slices.ContainsFunc(m.now.Slices, func(s Slice) bool { return s.Owned }) &&
+		slices.ContainsFunc(m.members, func(one *member) bool { return one.SourceOpen })
 }
 
 // leaves reports whether the replica's Service stays as it is: one of its sources is
