@@ -75,15 +75,15 @@ func (s *State) changed(e Changed) {
 	}
 }
 
-// Followed reports whether all streams that have been listed are followed. If they are not,
-// another process may have seen more, and has written it.
+// Followed reports whether all streams that have been listed are followed, and nothing is asked
+// for. If not, another process may have seen more, or had the answer, and has written it.
 func (s *State) Followed() bool {
 	for _, st := range s.streams {
 		if st.listed && st.phase != Following {
 			return false
 		}
 	}
-	return true
+	return len(s.asking.open) == 0
 }
 
 // sight notes whether the member is out of sight, and for too long (T6).

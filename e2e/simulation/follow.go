@@ -94,15 +94,13 @@ type follower[T any] struct {
 	query   Query
 	convert func(Object) *T
 	course  *kube.Course[T]
-	// told is up to which revision the Course has been told all, listed that of its last list, resumed
-	// that at which the stream began, since opened; for the laws.
-	told, listed, resumed uint64
-	opened                time.Duration
-	wake                  time.Duration // of the turn that is planned; 0: none is
-	stream                *stream
-	opening               func()
-	dropList              func()
-	over                  bool
+	// told is up to which revisions the Course has been told all, and since when; for the laws.
+	told     []telling
+	wake     time.Duration // of the turn that is planned; 0: none is
+	stream   *stream
+	opening  func()
+	dropList func()
+	over     bool
 }
 
 func follow[T any](w *way, q Query, sink kube.Sink[T], convert func(Object) *T) *follower[T] {
@@ -197,7 +195,8 @@ func (f *follower[T]) list() {
 				read(p.next)
 				return
 			}
-			f.dropList, f.told, f.listed = nil, revision, revision
+			f.dropList = nil
+			f.tell(revision, true)
 			f.course.Listed(now, all, revision)
 			f.turn()
 			f.way.process.read()
@@ -248,10 +247,9 @@ func (f *follower[T]) event(e Event) {
 			return
 		}
 		now := f.way.process.clock()
-		f.told = max(f.told, e.Revision)
+		f.tell(e.Revision, false)
 		switch e.Type {
 		case opened:
-			f.resumed, f.opened = f.told, f.way.now
 			f.course.Opened(now)
 		case watch.Added, watch.Modified:
 			f.course.Event(f.versioned(e.Object), now)
@@ -267,6 +265,27 @@ func (f *follower[T]) event(e Event) {
 		}
 		f.turn()
 	})
+}
+
+// telling is that something told all up to a revision: a list, or an event.
+type telling struct {
+	revision uint64
+	at       time.Duration
+	list     bool
+}
+
+func (f *follower[T]) tell(revision uint64, list bool) {
+	if last, _ := f.reached(); revision > last {
+		f.told = append(f.told, telling{revision, f.way.now, list})
+	}
+}
+
+// shown is what told of a revision first; nil: nothing has.
+func (f *follower[T]) shown(revision uint64) *telling {
+	if at := slices.IndexFunc(f.told, func(t telling) bool { return t.revision >= revision }); at >= 0 {
+		return &f.told[at]
+	}
+	return nil
 }
 
 // leave ends the stream, or that it is being opened.

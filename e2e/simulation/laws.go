@@ -175,8 +175,8 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		t, m := w.truths[c.name], p.member(c.name)
 		svc, lied := w.serviceOf(c, key), c.lied != 0 && w.now-c.lied < pauses
 		if d.law == Hard && !lied && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
-			if at, reused := t.reused(d.at, m.knows(key.Namespace).pods); reused { // nobody needs to ask
-				if from = max(from, at); t.restored != 0 {
+			if told := t.reused(d.at, m, key.Namespace); told != nil { // nobody needs to ask
+				if from = max(from, told.at); t.restored != 0 {
 					from = max(from, t.restored+settled+probeTime)
 				}
 				continue
@@ -189,11 +189,13 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 			continue
 		}
 		from = max(from, p.linkTo(c).late)
-		shown, told := time.Duration(0), false
+		var told *telling
 		if p := t.pods[d.at.uid]; d.law == Hard && p != nil && p.dead {
-			shown, told = m.shown(key.Namespace, p.last)
+			told = m.shown(key.Namespace, p.last)
 		}
-		if from = max(from, shown); !told {
+		if told != nil && !told.list { // what a list lacks is asked for first
+			from = max(from, told.at)
+		} else {
 			from = max(from, late(m.way.healthySince()), late(c.lied))
 		}
 	}

@@ -46,6 +46,7 @@ type running interface {
 	relist()
 	reached() (revision uint64, follows bool)
 	forget()
+	shown(revision uint64) *telling
 }
 
 func (f *follower[T]) relist() {
@@ -53,9 +54,14 @@ func (f *follower[T]) relist() {
 	f.turn()
 }
 
-func (f *follower[T]) reached() (uint64, bool) { return f.told, f.stream != nil && f.dropList == nil }
+func (f *follower[T]) reached() (last uint64, follows bool) {
+	if n := len(f.told); n > 0 {
+		last = f.told[n-1].revision
+	}
+	return last, f.stream != nil && f.dropList == nil
+}
 
-func (f *follower[T]) forget() { f.told, f.listed = 0, 0 }
+func (f *follower[T]) forget() { f.told = nil }
 
 const mostAsked = 100
 

@@ -113,18 +113,21 @@ func (t *truth) wentBack(c *Cluster) {
 	}
 }
 
-// reused reports whether a live pod other than that of an endpoint has its address, and was shown
-// up to a revision; and since when.
-func (t *truth) reused(at place, shown uint64) (since time.Duration, reused bool) {
+// reused is what first told a process of a live pod other than that of an endpoint that has its
+// address; nil: nothing has.
+func (t *truth) reused(at place, m *seen, namespace string) (first *telling) {
 	if of := t.pods[at.uid]; of == nil || !of.dead {
-		return 0, false
+		return nil
 	}
 	for uid, p := range t.pods {
-		if uid != at.uid && !p.dead && p.addr == at.addr && p.last <= shown && (!reused || p.at < since) {
-			since, reused = p.at, true
+		if uid == at.uid || p.dead || p.addr != at.addr {
+			continue
+		}
+		if told := m.shown(namespace, p.last); told != nil && (first == nil || told.at < first.at) {
+			first = told
 		}
 	}
-	return since, reused
+	return first
 }
 
 // grade is how far an endpoint is trusted, the best first; what is in no class does not serve.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/member"
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -324,14 +323,12 @@ func (m *seen) stream(kind member.Kind, namespace string) running {
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
-// shown reports whether a stream of pods has shown what happened at a revision, and, if that was
-// what it began with, since when it has run. What a list lacks is asked for first.
-func (m *seen) shown(namespace string, revision uint64) (since time.Duration, ok bool) {
-	f, ok := m.stream(member.Pods, namespace).(*follower[store.Versioned[syncer.Pod]])
-	if ok = ok && f.listed < revision && revision <= f.told; ok && f.resumed < revision {
-		since = f.opened
+// shown is what first told of a revision of pods; nil: nothing has.
+func (m *seen) shown(namespace string, revision uint64) *telling {
+	if f := m.stream(member.Pods, namespace); f != nil {
+		return f.shown(revision)
 	}
-	return since, ok
+	return nil
 }
 
 // admit is what stands before the ingress cluster's store.
