@@ -275,7 +275,11 @@ type telling struct {
 }
 
 func (f *follower[T]) tell(revision uint64, list bool) {
-	if last, _ := f.reached(); revision > last {
+	last, _ := f.reached()
+	if list && revision < last { // what came late was of a store that is no more
+		last, f.told = 0, nil
+	}
+	if revision > last {
 		f.told = append(f.told, telling{revision, f.way.now, list})
 	}
 }
