@@ -235,7 +235,7 @@ func onService(edit func(*corev1.Service, Step)) func(*world, Step) bool {
 
 // writeByHand writes Endpoints as people do.
 func (w *world) writeByHand(c *Cluster, namespace, name string, n int) bool {
-	if c.objects[ID{Services, namespace, name}] == nil {
+	if c.get(ID{Services, namespace, name}) == nil {
 		return false
 	}
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "http", Port: 8443, Protocol: corev1.ProtocolTCP}}}
@@ -251,7 +251,7 @@ func (w *world) writeByHand(c *Cluster, namespace, name string, n int) bool {
 	if n%4 > 0 {
 		e.Subsets = []corev1.EndpointSubset{subset}
 	}
-	if c.objects[idOf(e)] == nil {
+	if c.get(idOf(e)) == nil {
 		_, err := c.Create(e)
 		return err == nil
 	}

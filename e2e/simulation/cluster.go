@@ -69,7 +69,7 @@ func (c *Cluster) must(o Object, err error) Object {
 }
 
 func (c *Cluster) ensureNamespace(name string) {
-	if c.objects[ID{Kind: Namespaces, Name: name}] == nil {
+	if c.get(ID{Kind: Namespaces, Name: name}) == nil {
 		c.must(c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 }
@@ -144,7 +144,7 @@ func (c *Cluster) reconcile(w *workload) {
 func (c *Cluster) reconcileSet(w *workload) {
 	for i := range w.replicas {
 		name := fmt.Sprintf("%s-%d", w.name, i)
-		pod, _ := c.objects[ID{Pods, w.namespace, name}].(*corev1.Pod)
+		pod, _ := c.get(ID{Pods, w.namespace, name}).(*corev1.Pod)
 		switch {
 		case pod == nil:
 			c.makePod(w, name)
@@ -204,7 +204,7 @@ func (c *Cluster) makePod(w *workload, name string) {
 // later has the kubelet of a pod do something, if that still exists.
 func (c *Cluster) later(pod Object, d time.Duration, do func()) {
 	c.after(d, func() {
-		if now := c.objects[idOf(pod)]; now != nil && now.GetUID() == pod.GetUID() {
+		if now := c.get(idOf(pod)); now != nil && now.GetUID() == pod.GetUID() {
 			do()
 		}
 	})
@@ -275,7 +275,7 @@ func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status core
 
 // turn has the kubelet say whether a pod is ready, if its node is heard.
 func (c *Cluster) turn(pod Object, is bool) {
-	now, _ := c.objects[idOf(pod)].(*corev1.Pod)
+	now, _ := c.get(idOf(pod)).(*corev1.Pod)
 	if now == nil || c.silentNode[now.Spec.NodeName] || finished(now) || now.Status.PodIP == "" || is && now.DeletionTimestamp != nil {
 		return
 	}
@@ -290,7 +290,7 @@ func (c *Cluster) stopPod(pod *corev1.Pod, force bool) {
 	grace := c.within(time.Millisecond, 3*time.Second)
 	w := c.workloadOf(pod)
 	gone := func() {
-		if now := c.objects[idOf(pod)]; now != nil {
+		if now := c.get(idOf(pod)); now != nil {
 			c.remove(now)
 		}
 		if w != nil {
@@ -374,7 +374,7 @@ func (c *Cluster) revive() {
 			continue
 		}
 		if pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30) {
-			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.remove(c.objects[idOf(pod)]) })
+			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.remove(c.get(idOf(pod))) })
 		} else if pod.Status.PodIP == "" {
 			c.later(pod, c.within(time.Second, 5*time.Second), func() { c.startPod(c.workloadOf(pod), pod) })
 		} else {
@@ -384,4 +384,12 @@ func (c *Cluster) revive() {
 	for _, l := range c.workloads {
 		c.after(c.within(10*time.Second, 25*time.Second), func() { c.reconcile(l) })
 	}
+}
+
+// lie leaves out of a list what is not to be seen in it.
+func (c *Cluster) lie(items []Object) []Object {
+	if c.lies == 0 || len(items) == 0 {
+		return items
+	}
+	return slices.DeleteFunc(slices.Clone(items), func(Object) bool { return c.chance(c.lies) })
 }

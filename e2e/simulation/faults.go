@@ -21,37 +21,28 @@ var faults = []act{
 	// Between processes and clusters.
 	{name: "latency", rate: 2, fault: true, do: func(w *world, s Step) bool {
 		l := w.pickLink(s)
-		l.healthySince()
-		l.latency = pickFrom(latencies, s.B)
-		w.note("%s takes %s a message for %s", w.nameOf(l), l.latency, span(s.C))
-		w.until(span(s.C), func() {
-			l.healthySince()
-			l.latency = time.Millisecond
-		})
+		l.change(func(l *link) { l.latency = pickFrom(latencies, s.B) })
+		w.note("%s takes %s a message for %s", l.name, l.latency, span(s.C))
+		w.until(span(s.C), func() { l.change(func(l *link) { l.latency = time.Millisecond }) })
 		return true
 	}},
 	{name: "withdraw", rate: 2, fault: true, do: func(w *world, s Step) bool { // rights to a kind, or to a namespace
 		for _, p := range w.processes {
 			l := w.link(p.name, w.pick(s))
-			l.healthySince()
-			l.refusing = map[ID]bool{}
+			refusing := map[ID]bool{}
 			for _, kind := range [][]Kind{{Pods}, {Services}, {Pods, Services}}[s.B%3] {
 				for _, namespace := range [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3] {
-					l.refusing[ID{Kind: kind, Namespace: namespace}] = true
+					refusing[ID{Kind: kind, Namespace: namespace}] = true
 				}
 			}
-			w.until(span(s.C), func() {
-				l.healthySince()
-				l.refusing = nil
-			})
+			l.change(func(l *link) { l.refusing = refusing })
+			w.until(span(s.C), func() { l.change(func(l *link) { l.refusing = nil }) })
 		}
 		return true
 	}},
 	{name: "end-watches", rate: 2, fault: true, do: func(w *world, s Step) bool {
 		c := w.pickCluster(s)
-		for _, watch := range slices.Clone(c.watches) {
-			watch.end([...]error{nil, errBroken}[s.B%2])
-		}
+		c.endWatches([...]error{nil, errBroken}[s.B%2])
 		return true
 	}},
 	{name: "compact", rate: 2, fault: true, do: func(w *world, s Step) bool {
@@ -67,12 +58,12 @@ var faults = []act{
 		c := w.pick(s)
 		c.lies, c.lied = 20+s.B%80, w.now
 		for _, p := range w.processes {
-			p.member(c.name).anew()
+			p.anew(c.name)
 		}
 		w.until(span(s.C%5), func() { // what was wanted by nobody, and went, is in the next list
 			c.lies, c.lied = 0, w.now
 			for _, p := range w.processes {
-				p.member(c.name).anew()
+				p.anew(c.name)
 			}
 		})
 		return true
@@ -89,14 +80,14 @@ var faults = []act{
 		if c.backup == nil || c.restored != 0 || w.now-c.saved < 25*time.Second {
 			return false // of a backup that is no older nobody can tell
 		}
-		w.note("%s is restored to revision %d", c.name, c.backup.revision)
+		w.note("%s is restored to revision %d", c.name, c.backedUp)
 		c.restore(s.B%3 == 0 && c != w.ingress)
 		c.restored = w.now
 		if t := w.truths[c.name]; t != nil {
 			t.wentBack(c)
 			w.lived = w.now + lively // kubelets and controllers bring back what lives
 			for _, p := range w.processes {
-				p.member(c.name).forget()
+				p.forget(c.name)
 			}
 			c.revive()
 		}
@@ -187,13 +178,13 @@ var faults = []act{
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"of": "others"}}
 		o := []Object{&corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta},
 			&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-a-1", Labels: map[string]string{syncer.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
-		if c.objects[idOf(o)] != nil {
+		if c.get(idOf(o)) != nil {
 			return false
 		}
 		made, err := c.Create(o)
 		if err == nil {
 			w.until(span(s.C/3), func() {
-				if now := c.objects[idOf(made)]; now != nil && now.GetUID() == made.GetUID() {
+				if now := c.get(idOf(made)); now != nil && now.GetUID() == made.GetUID() {
 					c.remove(now)
 				}
 			})
@@ -202,7 +193,7 @@ var faults = []act{
 	}},
 	{name: "drop-namespace", rate: 1, fault: true, do: func(w *world, s Step) bool {
 		id := ID{Kind: Namespaces, Name: namespaces[s.B%2]}
-		if w.ingress.objects[id] == nil {
+		if w.ingress.get(id) == nil {
 			return false
 		}
 		w.ingress.edit(id, func(o Object) { o.SetDeletionTimestamp(new(metav1.NewTime(w.time()))) })
@@ -235,7 +226,7 @@ var faults = []act{
 		return true
 	}},
 	{name: "drop-lease", rate: 1, fault: true, do: func(w *world, s Step) bool {
-		o := w.ingress.objects[leaseID]
+		o := w.ingress.get(leaseID)
 		if o != nil {
 			w.ingress.remove(o)
 			w.unleased = w.now
@@ -244,13 +235,13 @@ var faults = []act{
 	}},
 	{name: "rotate", rate: 1, do: func(w *world, s Step) bool {
 		for _, p := range w.processes {
-			p.member(w.pick(s).name).swapped()
+			p.rotate(w.pick(s).name)
 		}
 		return true
 	}},
 	{name: "relist", rate: 2, do: func(w *world, s Step) bool {
 		for _, p := range w.processes {
-			p.member(w.pick(s).name).anew()
+			p.anew(w.pick(s).name)
 		}
 		return true
 	}},
@@ -294,15 +285,15 @@ var faults = []act{
 
 // linkFaults are acts that make a link be at fault for a while.
 func linkFaults() (out []act) {
-	for f := cut; f < faultCount; f++ {
-		out = append(out, act{name: faultNames[f], rate: 1, fault: true, do: func(w *world, s Step) bool {
+	for _, f := range []fault{cut, silent, lossy, busy, broken, refused, jumbled} {
+		out = append(out, act{name: string(f), rate: 1, fault: true, do: func(w *world, s Step) bool {
 			l := w.pickLink(s)
 			if l.fault != sound {
 				return false
 			}
-			l.set(f)
-			w.note("%s is %s for %s", w.nameOf(l), faultNames[f], span(s.C))
-			w.until(span(s.C), func() { l.set(sound) })
+			l.change(func(l *link) { l.fault = f })
+			w.note("%s is %s for %s", l.name, string(f), span(s.C))
+			w.until(span(s.C), func() { l.change(func(l *link) { l.fault = sound }) })
 			return true
 		}})
 	}

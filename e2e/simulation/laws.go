@@ -148,7 +148,7 @@ func (l *laws) sweep() {
 				}
 			}
 			if from := max(since, l.excused(key, d)); w.now-from > bound {
-				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind.resource().Resource, d.at, d.text, since, from)
+				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind, d.at, d.text, since, from)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		}
 		return at + pauses
 	}
-	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), p.ingress.late, w.configured+settled, late(w.inTheWay(key, d)))
+	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
 	if w.excludes(key) {
 		return w.now
 	}
@@ -183,12 +183,11 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 			}
 		}
 		if t.restored != 0 {
-			from = max(from, max(t.restored, p.thawed, p.linkTo(c).healthySince())+restores)
+			from = max(from, max(t.restored, p.thawed, w.link(p.name, c).healthySince())+restores)
 		}
 		if m == nil || d.at.member != "" && d.at.member != c.name && (d.law == Hard || !w.classes()) {
 			continue
 		}
-		from = max(from, p.linkTo(c).late)
 		var told *telling
 		if p := t.pods[d.at.uid]; d.law == Hard && p != nil && p.dead {
 			told = m.shown(key.Namespace, p.last)
@@ -390,15 +389,6 @@ func (w *world) firm(a *attempt, c *Cluster, of *lately, kind Kind) bool {
 	return followed && (reached == 0 || reached >= of.since)
 }
 
-// compared looks at what a process keeps, after a comparison.
-func (l *laws) compared(p *Process) {
-	for _, m := range p.members {
-		if m.asking > mostAsked {
-			l.breaks(Bounded, "%s asks %s %d questions at once", p.name, m.name, m.asking)
-		}
-	}
-}
-
 // convergence reports what still differs; "" when nothing does.
 func (l *laws) convergence() string {
 	l.allDirty()
@@ -407,7 +397,7 @@ func (l *laws) convergence() string {
 	var text []string
 	for _, key := range sortedKeys(l.open) {
 		for _, d := range sortedDifferences(l.open[key]) {
-			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind.resource().Resource, d.at, d.text))
+			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind, d.at, d.text))
 		}
 	}
 	for _, svc := range w.ingress.all(Services, "") {

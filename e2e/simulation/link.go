@@ -6,47 +6,44 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // fault is what is wrong with a link.
-type fault uint8
+type fault string
 
 // The faults.
 const (
-	sound   fault = iota
-	cut           // connections are refused, open ones break
-	silent        // nothing comes back, nothing breaks
-	lossy         // one request in three breaks, before its effect or after
-	busy          // one request in two is answered with 429
-	broken        // one request in two is answered with 503
-	refused       // every request is answered with 401
-	jumbled       // a message takes no time, or seconds
-	faultCount
+	sound   fault = ""
+	cut     fault = "cut"     // connections are refused, open ones break
+	silent  fault = "silent"  // nothing comes back, nothing breaks
+	lossy   fault = "lossy"   // one request in three breaks, before its effect or after
+	busy    fault = "busy"    // one request in two is answered with 429
+	broken  fault = "broken"  // one request in two is answered with 503
+	refused fault = "refused" // every request is answered with 401
+	jumbled fault = "jumbled" // a message takes no time, or seconds
 )
 
-var faultNames = [faultCount]string{"sound", "cut", "silent", "lossy", "busy", "broken", "refused", "jumbled"}
-
-// link is how a process reaches a cluster.
+// link is how a process reaches a cluster. It outlives the process.
 type link struct {
 	*schedule
 	rng
+	name string
 	// cluster is that at its end, home that which should be.
 	cluster, home *Cluster
-	// latency is how long a message takes, give or take a half; fault is what is wrong, and
-	// troubled when something last was.
+	// latency is how long a message takes, give or take a half; fault is what is wrong; refusing is
+	// what the rights were withdrawn to: kinds in namespaces, or in all.
 	latency  time.Duration
 	fault    fault
-	troubled time.Duration
-	// late is when the last request arrives that takes long.
-	late time.Duration
-	// refusing is what the rights were withdrawn to: kinds in namespaces, or in all.
 	refusing map[ID]bool
 	streams  []*stream
+	// troubled is until when something was last wrong, or on its way for long.
+	troubled time.Duration
 }
 
 // slow is from when on a latency counts as trouble.
@@ -60,22 +57,21 @@ func (l *link) sick() bool {
 // healthySince is since when nothing has been wrong.
 func (l *link) healthySince() time.Duration {
 	if l.sick() {
-		l.troubled = l.now
+		l.troubled = max(l.troubled, l.now)
 	}
 	return l.troubled
 }
 
-// set makes a fault the present one.
-func (l *link) set(f fault) {
+// change makes the link another one.
+func (l *link) change(how func(*link)) {
 	l.healthySince()
-	l.fault = f
-	l.troubled = l.now
+	how(l)
+	l.healthySince()
 	for _, st := range slices.Clone(l.streams) {
-		switch f {
-		case cut:
+		switch {
+		case l.fault == cut, st.watch.server != l.cluster.Server:
 			st.watch.end(errBroken)
-		case silent:
-		default:
+		case l.fault != silent:
 			st.resume()
 		}
 	}
@@ -83,61 +79,49 @@ func (l *link) set(f fault) {
 
 // delay throws how long the next message takes.
 func (l *link) delay() time.Duration {
-	if l.fault == jumbled {
-		return l.within(time.Millisecond, time.Duration(l.IntN(5))*time.Second+time.Millisecond)
-	}
 	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
-	if l.chance(1) && l.latency <= slow {
+	if l.fault == jumbled {
+		d = l.within(time.Millisecond, time.Duration(l.IntN(5))*time.Second+time.Millisecond)
+	} else if l.chance(1) && l.latency <= slow {
 		d *= 10
+	}
+	if d > time.Second {
+		l.troubled = max(l.troubled, l.now+d)
 	}
 	return d
 }
 
-// call sends a request about a kind in a namespace: act takes effect at the server, done is called with the answer, once,
-// after timeout at the latest. The function that is returned gives the request up.
-func (l *link) call(of ID, timeout time.Duration, act func(*Server) (any, error), done func(any, error)) (giveUp func()) {
-	over, deadline := false, l.now+timeout
+// call sends a request about a kind in a namespace: act takes effect at the server, done is called
+// with the answer, once, after timeout at the latest.
+func (l *link) call(of ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
+	deadline, over := l.now+timeout, false
 	end := func(value any, err error) {
 		if !over {
 			over = true
 			done(value, err)
 		}
 	}
-	give := func() { end(nil, context.DeadlineExceeded) }
-	d := l.delay()
-	if d > time.Second {
-		l.late = max(l.late, l.now+d)
-	}
-	if d > timeout {
-		l.after(timeout, give)
-	}
-	l.after(d, func() {
+	l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
+	l.after(l.delay(), func() {
 		value, err := l.arrives(of, act)
-		back := l.delay()
-		if errors.Is(err, errHangs) || l.now+back > deadline {
-			if l.fault == silent {
-				l.late = max(l.late, deadline)
-			}
-			l.after(deadline-l.now, give)
-			return
-		}
-		l.after(back, func() {
-			switch l.fault {
-			case cut:
+		l.after(l.delay(), func() {
+			switch {
+			case l.fault == silent:
+				l.troubled = max(l.troubled, deadline)
+			case l.fault == cut:
 				end(nil, errBroken)
-			case silent:
-				l.late = max(l.late, deadline)
-				l.after(deadline-l.now, give)
-			default:
+			case !errors.Is(err, errHangs):
 				end(value, err)
 			}
 		})
 	})
-	return func() { over = true }
 }
 
+// errHangs is an answer that never comes.
+var errHangs = errors.New("hangs")
+
 // arrives has a request arrive, or not.
-func (l *link) arrives(of ID, act func(*Server) (any, error)) (any, error) {
+func (l *link) arrives(of ID, act func(*Cluster) (any, error)) (any, error) {
 	switch {
 	case l.fault == cut, l.fault == lossy && l.chance(17):
 		return nil, errBroken
@@ -150,63 +134,116 @@ func (l *link) arrives(of ID, act func(*Server) (any, error)) (any, error) {
 	case l.fault == refused:
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	case l.refusing[ID{Kind: of.Kind, Namespace: of.Namespace}]:
-		return nil, apierrors.NewForbidden(of.Kind.resource(), "", fmt.Errorf(`"tributary" cannot list resource in the namespace %q`, of.Namespace))
+		return nil, forbidden(of, `"tributary" cannot list resource in the namespace`)
 	}
-	value, err := act(l.cluster.Server)
-	if !errors.Is(err, errHangs) && l.fault == lossy && l.chance(17) {
+	value, err := act(l.cluster)
+	if l.fault == lossy && l.chance(17) {
 		return nil, errBroken
 	}
 	return value, err
 }
 
-// errHangs is an answer that never comes.
-var errHangs = errors.New("hangs")
-
 // stream is a watch over a link. Its events arrive in their order.
 type stream struct {
 	link  *link
 	watch *Watch
-	last  time.Duration
+	last  time.Duration // when the last event arrives
 	held  []Event
 	tell  func(Event)
 }
 
 func (st *stream) send(e Event) {
-	if st.last = max(st.last, st.link.now+st.link.delay()); st.last-st.link.now > time.Second {
-		st.link.late = max(st.link.late, st.last)
-	}
-	if e.Type == "" {
-		return
-	}
-	st.link.after(st.last-st.link.now, func() { st.arrive(e) })
-}
-
-func (st *stream) arrive(e Event) {
-	if st.link.fault == silent || len(st.held) > 0 {
-		st.held = append(st.held, e)
-		return
-	}
-	if st.tell != nil {
-		st.tell(e)
-	}
+	st.last = max(st.last, st.link.now+st.link.delay())
+	st.link.after(st.last-st.link.now, func() {
+		if st.held = append(st.held, e); st.link.fault != silent {
+			st.resume()
+		}
+	})
 }
 
 // resume has arrive what was held up.
 func (st *stream) resume() {
-	held := st.held
-	for st.held = nil; len(held) > 0; held = held[1:] {
-		if st.tell != nil {
-			st.tell(held[0])
-		}
+	for len(st.held) > 0 {
+		e := st.held[0]
+		st.held = st.held[1:]
+		st.tell(e)
 	}
 }
 
 // leave ends the stream at the client's side: nothing of it arrives any more.
 func (st *stream) leave() {
-	st.tell = nil
-	st.watch.tell = func(Event) {}
+	st.tell, st.watch.tell = func(Event) {}, func(Event) {}
 	st.watch.end(nil)
-	if i := slices.Index(st.link.streams, st); i >= 0 {
-		st.link.streams = slices.Delete(st.link.streams, i, i+1)
-	}
+	st.link.streams = slices.DeleteFunc(st.link.streams, func(other *stream) bool { return other == st })
 }
+
+// way is a process's way to one cluster: a link, and which cluster is expected at its end.
+type way struct {
+	*link
+	process *Process
+	// pin is the UID that is expected; "": any. proven is the cluster that the connection in
+	// use has shown.
+	pin    string
+	proven *Cluster
+	// learned is told of the UID that a new connection shows.
+	learned func(uid string)
+}
+
+// The deadlines of requests.
+const (
+	pageTimeout   = 60 * time.Second
+	askTimeout    = 5 * time.Second
+	acceptTimeout = 10 * time.Second
+)
+
+// errNotSent is a request that may not be sent any more.
+var errNotSent = errors.New("this process does not lead")
+
+// request sends a request over a connection that has shown which cluster is at its end, unless it
+// may not be sent any more by then.
+func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*Server) (any, error), done func(any, error)) {
+	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
+	send := func() {
+		if !may() {
+			answer(nil, errNotSent)
+			return
+		}
+		w.call(of, timeout, func(c *Cluster) (any, error) {
+			if w.proven != c {
+				return nil, errBroken
+			}
+			return act(c.Server)
+		}, func(value any, err error) {
+			if errors.Is(err, errBroken) {
+				w.proven = nil
+			}
+			answer(value, err)
+		})
+	}
+	if w.proven == w.cluster {
+		send()
+		return
+	}
+	w.call(ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
+		c, _ := value.(*Cluster)
+		if err == nil && w.pin != "" && w.pin != c.UID {
+			err = kube.ErrOtherCluster
+		}
+		if err != nil {
+			answer(nil, err)
+			return
+		}
+		w.process.runs(func() {
+			w.pin, w.proven = c.UID, c
+			w.learned(c.UID)
+			send()
+		})
+	})
+}
+
+// get reads an object.
+func (w *way) get(id ID, timeout time.Duration, done func(any, error)) {
+	w.request(id, timeout, always, func(s *Server) (any, error) { return s.Get(id) }, done)
+}
+
+func always() bool { return true }

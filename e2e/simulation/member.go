@@ -1,18 +1,12 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are what people write by hand
-
 package simulation
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/decode"
@@ -29,10 +23,8 @@ type seen struct {
 	config  *MemberConfig
 	way     *way
 	state   *member.State
-	decoder *decode.Decoder
-	streams map[member.Scope]running
+	streams map[member.Scope]*follower
 	relists []member.Scope
-	working bool          // a look at the streams is planned
 	tickAt  time.Duration // 0: none is planned
 	// asked wait for a place, asking are under way, of mostAsked at most.
 	asked             []member.Question
@@ -40,40 +32,25 @@ type seen struct {
 	over              bool
 }
 
-// running is a stream that runs.
-type running interface {
-	end()
-	relist()
-	reached() (revision uint64, follows bool)
-	forget()
-	shown(revision uint64) *telling
-}
-
-func (f *follower[T]) relist() {
-	f.course.Relist(f.way.process.clock())
-	f.turn()
-}
-
-func (f *follower[T]) reached() (last uint64, follows bool) {
-	if n := len(f.told); n > 0 {
-		last = f.told[n-1].revision
-	}
-	return last, f.stream != nil && f.dropList == nil
-}
-
-func (f *follower[T]) forget() { f.told = nil }
-
 const mostAsked = 100
 
 // newSeen is a member that is known by a UID; "" is none.
 func newSeen(p *Process, c *MemberConfig, uid string) *seen {
-	m := &seen{Process: p, name: c.Name, config: c, decoder: decode.New(decode.Options{}), streams: map[member.Scope]running{}, mostAsked: mostAsked}
-	m.way = p.way(nil, p.world.link(p.name, p.world.member(c.Name)))
-	m.way.pin = uid
-	m.way.learned = func(uid string) { p.world.learned(p, c.Name, uid) }
+	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}, mostAsked: mostAsked}
+	m.way = &way{link: p.world.link(p.name, p.world.member(c.Name)), process: p, pin: uid, learned: func(uid string) {
+		p.world.record[c.Name] = cmp.Or(p.world.record[c.Name], uid)
+	}}
 	m.state = member.New(p.clock(), c.state())
 	m.work()
 	return m
+}
+
+// memberOf finds one by its name; nil: there is none.
+func memberOf(all []*seen, name string) *seen {
+	if at := slices.IndexFunc(all, func(m *seen) bool { return m.name == name }); at >= 0 {
+		return all[at]
+	}
+	return nil
 }
 
 func (m *seen) end() {
@@ -116,7 +93,7 @@ func (m *seen) step(e member.Event) {
 		m.lookUp()
 	}
 	if m.relists = append(m.relists, effects.Relist...); effects.Follow || len(m.relists) > 0 {
-		m.soon()
+		m.after(10*time.Microsecond, m.work)
 	}
 	m.ask()
 }
@@ -141,33 +118,20 @@ func (m *seen) rewake() {
 
 // lookUp tells what stands of the member, once that is known.
 func (m *seen) lookUp() {
-	if !m.started {
-		m.waiting = append(m.waiting, m.lookUp)
-		return
-	}
-	m.after(10*time.Microsecond, func() {
-		found := m.cache.Standing(m.name)
-		all := make([]member.Standing, len(found))
-		for i, s := range found {
-			all[i] = member.Standing(s)
-		}
-		m.step(member.Stood{Replicas: all})
-		m.read()
+	m.whenStarted(func() {
+		m.after(10*time.Microsecond, func() {
+			var stood member.Stood
+			for _, s := range m.cache.Standing(m.name) {
+				stood.Replicas = append(stood.Replicas, member.Standing(s))
+			}
+			m.step(stood)
+			m.read()
+		})
 	})
-}
-
-// soon has the streams made what they should be.
-func (m *seen) soon() {
-	if m.working {
-		return
-	}
-	m.working = true
-	m.after(10*time.Microsecond, m.work)
 }
 
 // work makes what runs what is to be followed.
 func (m *seen) work() {
-	m.working = false
 	if m.over {
 		return
 	}
@@ -181,74 +145,47 @@ func (m *seen) work() {
 	}
 	for _, scope := range scopes {
 		if f := m.streams[scope]; f == nil {
-			m.streams[scope] = m.begin(scope)
+			q := readers[scope.Kind].Query
+			if q.Namespace = scope.Namespace; scope.Name != "" {
+				q.Fields = "metadata.name=" + scope.Name
+			}
+			m.streams[scope] = follow(m.way, q, &sink{m, scope})
 		} else if slices.Contains(relists, scope) {
 			f.relist()
 		}
 	}
 }
 
-// begin begins a stream.
-func (m *seen) begin(scope member.Scope) running {
-	q := Query{Kind: kinds[scope.Kind], Namespace: scope.Namespace}
-	switch scope.Kind {
-	case member.Pods:
-		q.Fields = clusters.LivePods
-		return begin(m, scope, q, func(o *corev1.Pod) store.Versioned[syncer.Pod] { return m.decoder.Pod(o) })
-	case member.Services:
-		return begin(m, scope, q, func(o *corev1.Service) store.Versioned[syncer.Service] { return m.decoder.Service(o) })
-	case member.Endpoints:
-		if scope.Name != "" {
-			q.Fields = "metadata.name=" + scope.Name
-		}
-		return begin(m, scope, q, func(o *corev1.Endpoints) store.Versioned[store.HandEndpoints] { return m.decoder.Endpoints(o) })
+// anew has all that is followed listed again.
+func (m *seen) anew() {
+	m.relists = append(m.relists, m.state.Scopes()...)
+	m.work()
+}
+
+// known is up to which revisions a process was shown a member, and whether it follows its pods.
+type known struct {
+	pods, services uint64
+	follows        bool
+}
+
+// knows is what is known of a namespace.
+func (m *seen) knows(namespace string) (k known) {
+	if pods := m.stream(member.Pods, namespace); pods != nil {
+		k.pods, k.follows = pods.reached(), pods.follows()
 	}
-	q.Labels = clusters.HandWrittenSlices
-	return begin(m, scope, q, func(o *discoveryv1.EndpointSlice) store.Versioned[store.HandSlice] { return m.decoder.Slice(o) })
-}
-
-// kinds are a member's.
-var kinds = [...]Kind{Pods, Services, Endpoints, EndpointSlices}
-
-func begin[O Object, T member.Object](m *seen, scope member.Scope, q Query, decode func(O) store.Versioned[T]) running {
-	return follow(m.way, q, kube.Sink[store.Versioned[T]](&sink[T]{m, scope}), func(o Object) *store.Versioned[T] { return new(decode(o.(O))) })
-}
-
-// sink takes what a stream shows into the state.
-type sink[T member.Object] struct {
-	member *seen
-	scope  member.Scope
-}
-
-// Seen implements kube.Sink.
-func (s *sink[T]) Seen(o *store.Versioned[T], _ uint64, arrived time.Time) {
-	s.member.step(&member.Seen[T]{Scope: s.scope, Versioned: *o, Arrived: arrived})
-}
-
-// Gone implements kube.Sink.
-func (s *sink[T]) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	s.member.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
-}
-
-// Listed implements kube.Sink.
-func (s *sink[T]) Listed(all []kube.Versioned[store.Versioned[T]], revision uint64) {
-	list := member.Listed[T]{Scope: s.scope, Revision: revision}
-	for i := range all {
-		list.Items = append(list.Items, *all[i].Object)
+	if services := m.stream(member.Services, namespace); services != nil {
+		k.services = services.reached()
 	}
-	s.member.step(list)
+	return k
 }
 
-// At implements kube.Sink.
-func (s *sink[T]) At(revision uint64) { s.member.step(member.At{Scope: s.scope, Revision: revision}) }
-
-// Phase implements kube.Sink.
-func (s *sink[T]) Phase(phase kube.Phase, err error) {
-	s.member.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
+// stream is the one that shows a kind in a namespace; nil: none does.
+func (m *seen) stream(kind member.Kind, namespace string) *follower {
+	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
+		return f
+	}
+	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
-
-// WentBack implements kube.Sink.
-func (s *sink[T]) WentBack() { s.member.step(member.WentBack{Scope: s.scope}) }
 
 // ask asks what waits to be asked.
 func (m *seen) ask() {
@@ -264,13 +201,12 @@ func (m *seen) ask() {
 // question asks one question.
 func (m *seen) question(q member.Question) {
 	answer := member.Answer{Question: q}
-	of := ID{kinds[q.Kind], q.Key.Namespace, q.Key.Name}
-	m.way.request(of, askTimeout, func(s *Server) (any, error) { return s.Get(of) }, func(value any, err error) {
+	m.way.get(ID{readers[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(value any, err error) {
 		m.asking--
 		m.mostAsked = min(mostAsked, m.mostAsked+1)
 		switch {
 		case err == nil:
-			answer.Outcome, answer.Object = member.There, m.object(value)
+			answer.Outcome, answer.Object = member.There, readers[q.Kind].value(value.(Object))
 		case notFound(err):
 			answer.Outcome = member.NotThere
 		case kube.RetryAfter(err) > 0:
@@ -280,17 +216,85 @@ func (m *seen) question(q member.Question) {
 	})
 }
 
-// object is an object as the state takes it.
-func (m *seen) object(value any) any {
-	switch o := value.(type) {
-	case *corev1.Pod:
-		return m.decoder.Pod(o)
-	case *corev1.Service:
-		return m.decoder.Service(o)
-	case *corev1.Endpoints:
-		return m.decoder.Endpoints(o)
-	case *discoveryv1.EndpointSlice:
-		return m.decoder.Slice(o)
+// reader is how a kind of a member is followed, and how the state takes its objects.
+type reader struct {
+	Query
+	seen   func(scope member.Scope, o Object, arrived time.Time) member.Event
+	listed func(scope member.Scope, all []kube.Versioned[shown], revision uint64) member.Event
+	value  func(Object) any
+}
+
+// readers are those of a member's kinds.
+var readers = [...]reader{
+	member.Pods:           readerOf(Query{Kind: Pods, Fields: clusters.LivePods}, decoder.Pod),
+	member.Services:       readerOf(Query{Kind: Services}, decoder.Service),
+	member.Endpoints:      readerOf(Query{Kind: Endpoints}, decoder.Endpoints),
+	member.EndpointSlices: readerOf(Query{Kind: EndpointSlices, Labels: clusters.HandWrittenSlices}, decoder.Slice),
+}
+
+var decoder = decode.New(decode.Options{})
+
+func readerOf[O Object, T member.Object](q Query, read func(O) store.Versioned[T]) reader {
+	return reader{q, func(scope member.Scope, o Object, arrived time.Time) member.Event {
+		return &member.Seen[T]{Scope: scope, Versioned: read(o.(O)), Arrived: arrived}
+	}, func(scope member.Scope, all []kube.Versioned[shown], revision uint64) member.Event {
+		list := member.Listed[T]{Scope: scope, Revision: revision}
+		for _, v := range all {
+			list.Items = append(list.Items, read(v.Object.Object.(O)))
+		}
+		return list
+	}, func(o Object) any { return read(o.(O)) }}
+}
+
+// sink takes what a stream shows into the state.
+type sink struct {
+	*seen
+	scope member.Scope
+}
+
+// Seen implements kube.Sink.
+func (s *sink) Seen(o *shown, _ uint64, arrived time.Time) {
+	s.step(readers[s.scope.Kind].seen(s.scope, o.Object, arrived))
+}
+
+// Gone implements kube.Sink.
+func (s *sink) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
+	s.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
+}
+
+// Listed implements kube.Sink.
+func (s *sink) Listed(all []kube.Versioned[shown], revision uint64) {
+	s.step(readers[s.scope.Kind].listed(s.scope, all, revision))
+}
+
+// At implements kube.Sink.
+func (s *sink) At(revision uint64) { s.step(member.At{Scope: s.scope, Revision: revision}) }
+
+// Phase implements kube.Sink.
+func (s *sink) Phase(phase kube.Phase, err error) {
+	s.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
+}
+
+// WentBack implements kube.Sink.
+func (s *sink) WentBack() { s.step(member.WentBack{Scope: s.scope}) }
+
+// anew, forget and rotate are done to a member, if there is one of that name.
+func (p *Process) anew(name string) {
+	if m := p.member(name); m != nil {
+		m.anew()
 	}
-	panic(fmt.Sprintf("a %T was asked for", value))
+}
+
+func (p *Process) forget(name string) {
+	if m := p.member(name); m != nil {
+		for _, f := range m.streams {
+			f.told = nil
+		}
+	}
+}
+
+func (p *Process) rotate(name string) {
+	if m := p.member(name); m != nil {
+		m.way.proven = nil
+	}
 }

@@ -5,11 +5,11 @@ package simulation
 
 import (
 	"cmp"
-	"errors"
 	"iter"
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile"
@@ -40,7 +40,7 @@ type Process struct {
 	members    []*seen // sorted by name
 	cache      *cache.Cache
 	core       *reconcile.Core
-	follows    []interface{ end() }
+	follows    []*follower
 	waiting    []func() // for the ingress cluster to have been listed
 	started    bool     // it has been listed
 	listed     bool     // every member has
@@ -54,9 +54,16 @@ type Process struct {
 	election
 }
 
+// news is that somebody changed an object of a replica.
+type news struct {
+	key     syncer.Key
+	object  plan.Object
+	arrived time.Time
+}
+
 func newProcess(w *world, name string, skew time.Duration) *Process {
 	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, knew: map[syncer.Key]map[string]known{}}
-	p.ingress = p.way(w.ingress, w.link(name, w.ingress))
+	p.ingress = &way{link: w.link(name, w.ingress), process: p, learned: func(string) {}}
 	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
 		if p.news = append(p.news, news{key, o, arrived}); len(p.news) == 1 {
 			p.after(0, p.tell)
@@ -64,9 +71,7 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for _, kind := range cache.Kinds {
-		p.follows = append(p.follows, follow(p.ingress, Query{Kind: kindNamed(kind.Resource.Resource), Labels: kind.Labels}, p.cache.Sink(kind.Kind), func(o Object) *cache.Object {
-			return cache.Decode(o, instance)
-		}))
+		p.follows = append(p.follows, follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, cached{p.cache.Sink(kind.Kind)}))
 	}
 	p.configure(w.config)
 	p.poll()
@@ -74,18 +79,22 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	return p
 }
 
-func kindNamed(resource string) Kind {
-	for k := range kindCount {
-		if k.resource().Resource == resource {
-			return k
-		}
-	}
-	panic("no kind is called " + resource)
+// cached hands on what a Course shows to the cache.
+type cached struct{ kube.Sink[cache.Object] }
+
+// Seen implements kube.Sink.
+func (c cached) Seen(o *shown, revision uint64, arrived time.Time) {
+	c.Sink.Seen(cache.Decode(o.Object, instance), revision, arrived)
 }
 
-func (p *Process) linkTo(c *Cluster) *link { return p.world.link(p.name, c) }
-
-func (p *Process) way(c *Cluster, l *link) *way { return &way{link: l, process: p} }
+// Listed implements kube.Sink.
+func (c cached) Listed(all []kube.Versioned[shown], revision uint64) {
+	var list []kube.Versioned[cache.Object]
+	for _, v := range all {
+		list = append(list, kube.Versioned[cache.Object]{Object: cache.Decode(v.Object.Object, instance), Key: v.Key, UID: v.UID, Revision: v.Revision})
+	}
+	c.Sink.Listed(list, revision)
+}
 
 // clock is the process's own.
 func (p *Process) clock() time.Time { return p.time().Add(p.skew) }
@@ -97,14 +106,14 @@ func (p *Process) runs(do func()) {
 	case p.dead:
 	case p.now < p.frozen || len(p.backlog) > 0:
 		if p.backlog = append(p.backlog, do); len(p.backlog) == 1 {
-			p.schedule.after(p.frozen-p.now, p.thaw)
+			p.thaw()
 		}
 	default:
 		do()
 	}
 }
 
-// thaw runs what would have run while the process stood still.
+// thaw runs what would have run while the process stood still, as soon as it does not any more.
 func (p *Process) thaw() {
 	if p.now < p.frozen {
 		p.schedule.after(p.frozen-p.now, p.thaw)
@@ -154,23 +163,31 @@ func (p *Process) read() {
 	p.compare()
 }
 
+// whenStarted does something once the ingress cluster has been listed.
+func (p *Process) whenStarted(do func()) {
+	if p.started {
+		do()
+	} else {
+		p.waiting = append(p.waiting, do)
+	}
+}
+
 // configure goes over to a configuration.
 func (p *Process) configure(c *Config) {
-	p.config, p.configured = c, p.now
 	former := p.members
-	p.members = nil
+	p.config, p.configured, p.members = c, p.now, nil
 	for i := range c.Members {
 		mc := &c.Members[i]
-		at := slices.IndexFunc(former, func(m *seen) bool { return m.name == mc.Name })
-		if at < 0 {
+		if m := memberOf(former, mc.Name); m != nil {
+			p.members = append(p.members, m.apply(mc))
+		} else {
 			p.members = append(p.members, newSeen(p, mc, p.world.record[mc.Name]))
-			continue
 		}
-		p.members = append(p.members, former[at].apply(mc))
-		former = slices.Delete(slices.Clone(former), at, at+1)
 	}
 	for _, m := range former {
-		m.end()
+		if c.member(m.name) == nil {
+			m.end()
+		}
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
 	p.read()
@@ -227,13 +244,6 @@ func (p *Process) AllListed() bool {
 // comparison is how long one takes.
 const comparison = 100 * time.Microsecond
 
-// news is that somebody changed an object of a replica.
-type news struct {
-	key     syncer.Key
-	object  plan.Object
-	arrived time.Time
-}
-
 // tell hands on news of what stands, in an order that follows from nothing else.
 func (p *Process) tell() {
 	slices.SortStableFunc(p.news, func(a, b news) int {
@@ -259,7 +269,7 @@ func (p *Process) compare() {
 			p.send()
 			return
 		}
-		if !p.until.IsZero() { // what a standby decides nobody learns
+		if p.leading() { // what a standby decides nobody learns
 			p.core.Decide(of)
 		}
 		knew := map[string]known{}
@@ -269,7 +279,6 @@ func (p *Process) compare() {
 		p.knew[of.Replica] = knew
 		p.core.Settle(p.clock(), of)
 		p.core.Done(of)
-		p.world.laws.compared(p)
 		p.send()
 		p.compare()
 	})
@@ -296,41 +305,73 @@ func (p *Process) send() {
 	}
 }
 
+// attempt is a write of a process on its way.
+type attempt struct {
+	process *Process
+	action  plan.Action
+	id      ID
+	sent    time.Duration
+	lawful  bool // when it was sent
+	knew    map[string]known
+	bound   bool // it has a precondition
+}
+
 // request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
-	a := g.Action
-	until, held := p.permit()
-	if !held {
-		p.answered(g, until, nil, errNotSent)
-		return
+	until, a := p.until, &attempt{process: p, action: g.Action, knew: p.knew[g.Action.Replica]}
+	a.id = ID{Kind(write.Resources[a.action.Kind].Resource), a.action.Object().Namespace, a.action.Name}
+	answered := func(o *cache.Object, err error) {
+		p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
+		p.underWay--
+		p.compare()
 	}
-	w := &attempt{process: p, action: a, knew: p.knew[a.Replica], id: ID{kindNamed(write.Resources[a.Kind].Resource), a.Object().Namespace, a.Name}}
-	p.ingress.requestIf(w.send, w.id, min(write.Deadline(&a), until.Sub(p.clock())), w.write, func(value any, err error) {
+	may := func() bool {
+		a.sent, a.lawful = p.now, p.world.mayWrite(p)
+		return p.leads()
+	}
+	p.ingress.request(a.id, min(write.Deadline(&a.action), until.Sub(p.clock())), may, a.write, func(value any, err error) {
 		switch {
 		case err == nil:
 			o, _ := value.(Object)
-			p.answered(g, until, write.Stands(&a, o, instance), nil)
+			answered(write.Stands(&a.action, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
-			p.ingress.request(w.id, askTimeout, func(s *Server) (any, error) { return s.Get(w.id) }, func(value any, asked error) {
+			p.ingress.get(a.id, askTimeout, func(value any, asked error) {
 				var o *cache.Object
 				if asked == nil {
 					o = cache.Decode(value.(Object), instance)
 				} else if notFound(asked) {
-					o = write.Gone(&a)
+					o = write.Gone(&a.action)
 				}
-				p.answered(g, until, o, err)
+				answered(o, err)
 			})
 		default:
-			p.answered(g, until, nil, err)
+			answered(nil, err)
 		}
 	})
 }
 
-// errNotSent is a request for which there was no permit.
-var errNotSent = errors.New("this process does not lead")
-
-func (p *Process) answered(g *lanes.Grant, until time.Time, o *cache.Object, err error) {
-	p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
-	p.underWay--
-	p.compare()
+// write takes effect at the server, under the eyes of the laws.
+func (a *attempt) write(s *Server) (after any, err error) {
+	before := s.get(a.id)
+	if a.action.Verb == plan.Delete {
+		options := write.Deletion(&a.action)
+		a.bound = options.Preconditions != nil && options.Preconditions.UID != nil && options.Preconditions.ResourceVersion != nil
+		after, err = s.Delete(a.id, options.Preconditions)
+	} else {
+		o := write.Render(&a.action, instance).(Object)
+		a.bound = a.action.Verb == plan.Create || o.GetResourceVersion() != "" && o.GetUID() != ""
+		if a.process.world.edits {
+			o.GetLabels()["webhook"] = "was-here"
+		}
+		if a.action.Verb == plan.Create {
+			after, err = s.Create(o)
+		} else {
+			after, err = s.Update(o)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.process.world.laws.judge(a, before, s.get(a.id))
+	return after, nil
 }

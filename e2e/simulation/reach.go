@@ -19,15 +19,6 @@ func (w *world) pickLink(s Step) *link {
 	return w.link(p.name, w.pickCluster(s))
 }
 
-func (w *world) nameOf(l *link) string {
-	for name, o := range w.links {
-		if o == l {
-			return name
-		}
-	}
-	return ""
-}
-
 // obstruct puts an obstacle before the ingress cluster's store for a while.
 func (w *world) obstruct(o obstacle, d time.Duration) {
 	w.note("the ingress cluster refuses %+v for %s", o, d)
@@ -64,12 +55,12 @@ func (w *world) meddle(s Step, change func(Object)) bool {
 func (w *world) terminate(id ID) {
 	for _, kind := range []Kind{EndpointSlices, Endpoints, Services} {
 		for _, o := range w.ingress.all(kind, id.Name) {
-			if w.ingress.objects[idOf(o)] != nil {
+			if w.ingress.get(idOf(o)) != nil {
 				w.ingress.remove(o)
 			}
 		}
 	}
-	if o := w.ingress.objects[id]; o != nil {
+	if o := w.ingress.get(id); o != nil {
 		w.ingress.remove(o)
 		w.obstructed = w.now
 	}
@@ -91,12 +82,7 @@ func (w *world) swap(from, to *Cluster) {
 	w.note("at the address of %s is %s", from.name, to.name)
 	for _, name := range slices.Sorted(maps.Keys(w.links)) {
 		if l := w.links[name]; l.cluster == from {
-			l.healthySince()
-			l.troubled = w.now
-			for _, st := range slices.Clone(l.streams) {
-				st.watch.end(errBroken)
-			}
-			l.cluster = to
+			l.change(func(l *link) { l.cluster = to })
 		}
 	}
 }
@@ -126,41 +112,5 @@ func onMember(change func(*MemberConfig, Step)) func(*world, Step) bool {
 			return false
 		}
 		return w.reconfigure(func(c *Config) { change(c.member(name), s) })
-	}
-}
-
-// anew has all streams of a member listed again.
-func (m *seen) anew() {
-	if m == nil {
-		return
-	}
-	for _, scope := range m.state.Scopes() {
-		if f := m.streams[scope]; f != nil {
-			f.relist()
-		}
-	}
-}
-
-// forget has nothing count as shown, for the laws: the store was restored.
-func (m *seen) forget() {
-	if m == nil {
-		return
-	}
-	for _, f := range m.streams {
-		f.forget()
-	}
-}
-
-// swapped has all further requests to a member go with another credential.
-func (m *seen) swapped() {
-	if m != nil {
-		m.way.proven = nil
-	}
-}
-
-// learned puts on record which cluster a member is, where that was not known.
-func (w *world) learned(_ *Process, name, uid string) {
-	if w.record[name] == "" {
-		w.record[name] = uid
 	}
 }

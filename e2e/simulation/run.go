@@ -149,7 +149,7 @@ func (w *world) busy() string {
 // settled reports whether time alone changes nothing any more.
 func (w *world) settled() bool {
 	for _, l := range w.links {
-		if w.now < l.late {
+		if w.now < l.troubled {
 			return false
 		}
 	}
@@ -192,7 +192,7 @@ func (w *world) rest() {
 			case "relist":
 				m.anew()
 			case "rotation":
-				m.swapped()
+				m.way.proven = nil
 			}
 		}
 	}
@@ -200,10 +200,8 @@ func (w *world) rest() {
 		if what == "compaction" {
 			c.Compact()
 		}
-		for _, watch := range slices.Clone(c.watches) {
-			if strings.HasSuffix(what, "watches") || what == "compaction" {
-				watch.end(errBroken)
-			}
+		if strings.HasSuffix(what, "watches") || what == "compaction" {
+			c.endWatches(errBroken)
 		}
 	}
 	w.run(atRest)

@@ -170,7 +170,7 @@ func keyOf(o Object) syncer.Key { return syncer.Key{Namespace: o.GetNamespace(),
 // serviceOf is the Service that counts for a replica; nil: none does.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	mc := w.config.member(c.name)
-	svc, _ := c.objects[ID{Services, key.Namespace, key.Name}].(*corev1.Service)
+	svc, _ := c.get(ID{Services, key.Namespace, key.Name}).(*corev1.Service)
 	if svc == nil || mc == nil || !mc.covers(key.Namespace) || svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Annotations[syncer.AnnotationReplicate] == "false" {
 		return nil
 	}
@@ -260,8 +260,8 @@ func portText(numbers []int32) string {
 // handWritten are the endpoints of a Service without a selector.
 func handWritten(c *Cluster, key syncer.Key) []offer {
 	out := []offer{}
-	for _, at := range sortedPlaces(placesOf(c.objects[ID{Endpoints, key.Namespace, key.Name}])) {
-		e := placesOf(c.objects[ID{Endpoints, key.Namespace, key.Name}])[at]
+	for _, at := range sortedPlaces(placesOf(c.get(ID{Endpoints, key.Namespace, key.Name}))) {
+		e := placesOf(c.get(ID{Endpoints, key.Namespace, key.Name}))[at]
 		o := offer{addr: at.addr, ports: e.ports, endpoints: true, slices: true, ready: e.ready, grade: unserved}
 		if e.ready {
 			o.grade = serves
@@ -365,7 +365,7 @@ func (w *world) stands(key syncer.Key) (slices, endpoints view) {
 			}
 		}
 	}
-	if o := w.ingress.objects[ID{Endpoints, key.Namespace, key.Name}]; o != nil && ours(o) {
+	if o := w.ingress.get(ID{Endpoints, key.Namespace, key.Name}); o != nil && ours(o) {
 		endpoints = placesOf(o)
 	}
 	return slices, endpoints

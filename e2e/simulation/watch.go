@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,76 +25,56 @@ type Query struct {
 	Labels, Fields string
 }
 
-// selectors are parsed once.
-var labelSelectors, fieldSelectors sync.Map
-
-// parsed is a selector as its parser reads it.
-func parsed[T any](in *sync.Map, text string, parse func(string) (T, error)) T {
-	if s, ok := in.Load(text); ok {
-		return s.(T)
+// matcher returns what tells whether an object is one of those that are asked for.
+func (q *Query) matcher() func(Object) bool {
+	byLabels, err := labels.Parse(q.Labels)
+	byFields, wrong := fields.ParseSelector(q.Fields)
+	if err != nil || wrong != nil {
+		panic(errors.Join(err, wrong))
 	}
-	s, err := parse(text)
-	if err != nil {
-		panic(err)
+	return func(o Object) bool {
+		if o == nil || q.Namespace != "" && q.Namespace != o.GetNamespace() || !byLabels.Matches(labels.Set(o.GetLabels())) {
+			return false
+		}
+		set := fields.Set{}
+		if pod, ok := o.(*corev1.Pod); ok {
+			set["status.phase"] = string(pod.Status.Phase)
+		} else if q.Fields != "" {
+			set["metadata.name"] = o.GetName()
+		}
+		return byFields.Matches(set)
 	}
-	in.Store(text, s)
-	return s
 }
 
-func parseLabels(text string) (labels.Selector, error) { return labels.Parse(text) }
-
-// matches reports whether an object is one of those that are asked for.
-func (q *Query) matches(o Object) bool {
-	if q.Namespace != "" && q.Namespace != o.GetNamespace() {
-		return false
-	}
-	if q.Labels != "" && !parsed(&labelSelectors, q.Labels, parseLabels).Matches(labels.Set(o.GetLabels())) {
-		return false
-	}
-	if q.Fields == "" {
-		return true
-	}
-	s := parsed(&fieldSelectors, q.Fields, fields.ParseSelector)
-	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
-	if pod, ok := o.(*corev1.Pod); ok {
-		set["status.phase"] = string(pod.Status.Phase)
-	}
-	return s.Matches(set)
-}
-
-// Page is an answer to a list.
+// Page is an answer to a list. The next begins with rest.
 type Page struct {
 	Items    []Object
 	Revision uint64
-	Continue string
-}
-
-// token is what a list goes on from.
-type token struct {
-	revision uint64
 	rest     []Object
 }
 
-// List answers one page. The rest of a list shows the moment of its first page.
-func (s *Server) List(q Query, limit int, from *token) (Page, *token, error) {
-	var rest []Object
-	at := s.revision
-	if from == nil {
+// List answers one page, the first or that after another. The rest of a list shows the moment of
+// its first page. next is nil where it ends.
+func (s *Server) List(q Query, limit int, after *Page) (p Page, next *Page, err error) {
+	if after == nil {
+		matches := q.matcher()
+		p.Revision = s.revision
 		for _, o := range s.all(q.Kind, q.Namespace) {
-			if q.matches(o) {
-				rest = append(rest, o)
+			if matches(o) {
+				p.rest = append(p.rest, o)
 			}
 		}
-	} else if rest, at = from.rest, from.revision; at < s.compacted || at > s.revision {
+	} else if p = *after; p.Revision < s.compacted || p.Revision > s.revision {
 		return Page{}, nil, apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result.")
 	}
 	if limit == 0 || limit > s.pageSize {
 		limit = s.pageSize
 	}
-	if len(rest) <= limit {
-		return Page{Items: rest, Revision: at}, nil, nil
+	n := min(limit, len(p.rest))
+	if p.Items, p.rest = p.rest[:n:n], p.rest[n:]; len(p.rest) > 0 {
+		next = &p
 	}
-	return Page{Items: rest[:limit], Revision: at, Continue: strconv.Itoa(len(rest))}, &token{at, rest[limit:]}, nil
+	return p, next, nil
 }
 
 // Event is what a watch shows. Object is that of a bookmark, too; Err ends the stream.
@@ -108,17 +87,18 @@ type Event struct {
 
 // Watch is a stream that a Server feeds.
 type Watch struct {
-	query  Query
-	server *Server
-	from   uint64
-	tell   func(Event)
-	over   bool
+	kind    Kind
+	matches func(Object) bool
+	server  *Server
+	from    uint64
+	tell    func(Event)
+	over    bool
 }
 
 // Watch begins a stream of what happens after a revision. One of the future is silent until
 // that is reached.
 func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
-	w := &Watch{query: q, server: s, from: from, tell: tell}
+	w := &Watch{kind: q.Kind, matches: q.matcher(), server: s, from: from, tell: tell}
 	if from < s.compacted {
 		w.end(apierrors.NewResourceExpired("too old resource version"))
 		return w
@@ -132,14 +112,10 @@ func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
 
 // show tells what a change means to who has selectors.
 func (w *Watch) show(c *change) {
-	o := c.after
-	if o == nil {
-		o = c.before
-	}
-	if w.over || c.revision <= w.from || kindOf(o) != w.query.Kind {
+	if w.over || c.revision <= w.from || kindOf(c.object()) != w.kind {
 		return
 	}
-	was, is := c.before != nil && w.query.matches(c.before), c.after != nil && w.query.matches(c.after)
+	was, is := w.matches(c.before), w.matches(c.after)
 	e := Event{Type: watch.Modified, Object: c.after, Revision: c.revision}
 	switch {
 	case is && !was:
@@ -162,12 +138,15 @@ func (w *Watch) bookmark() {
 
 // end ends the stream; nil: in order.
 func (w *Watch) end(err error) {
-	if w.over {
-		return
+	if !w.over {
+		w.over = true
+		w.server.watches = slices.DeleteFunc(w.server.watches, func(other *Watch) bool { return other == w })
+		w.tell(Event{Type: watch.Error, Err: err})
 	}
-	w.over = true
-	if i := slices.Index(w.server.watches, w); i >= 0 {
-		w.server.watches = slices.Delete(w.server.watches, i, i+1)
+}
+
+func (s *Server) endWatches(err error) {
+	for _, w := range slices.Clone(s.watches) {
+		w.end(err)
 	}
-	w.tell(Event{Type: watch.Error, Err: err})
 }

@@ -144,7 +144,7 @@ func (w *world) link(process string, c *Cluster) *link {
 	name := process + ">" + c.name
 	l := w.links[name]
 	if l == nil {
-		l = &link{schedule: &w.schedule, rng: newRNG(w.seed, name), cluster: c, home: c, latency: time.Millisecond}
+		l = &link{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, cluster: c, home: c, latency: time.Millisecond}
 		w.links[name] = l
 	}
 	return l
@@ -195,7 +195,7 @@ func (w *world) collect(svc *corev1.Service) {
 
 // empty is the endpoints controller: it finds no pods for a selector in the ingress cluster.
 func (w *world) empty(svc *corev1.Service) {
-	now, _ := w.ingress.objects[idOf(svc)].(*corev1.Service)
+	now, _ := w.ingress.get(idOf(svc)).(*corev1.Service)
 	if now != nil && len(now.Spec.Selector) > 0 {
 		w.ingress.edit(ID{Endpoints, svc.Namespace, svc.Name}, func(o Object) { o.(*corev1.Endpoints).Subsets = nil })
 	}
@@ -205,7 +205,7 @@ func (w *world) empty(svc *corev1.Service) {
 // moment.
 func (w *world) stood(id ID, when time.Duration) bool {
 	at, left := w.left[id]
-	return w.ingress.objects[id] != nil || left && when-at < settled
+	return w.ingress.get(id) != nil || left && when-at < settled
 }
 
 // lately reports whether something happened, and a Lease has not run out since.
@@ -213,18 +213,18 @@ func (w *world) lately(at time.Duration) bool { return at != 0 && w.now-at < lea
 
 // excludes reports whether nothing is to be written of a replica.
 func (w *world) excludes(key syncer.Key) bool {
-	ns, _ := w.ingress.objects[ID{Kind: Namespaces, Name: key.Namespace}].(*corev1.Namespace)
+	ns, _ := w.ingress.get(ID{Kind: Namespaces, Name: key.Namespace}).(*corev1.Namespace)
 	return key.Namespace == w.config.Excluded || ns != nil && ns.DeletionTimestamp != nil
 }
 
 // foreign reports whether a Service of somebody else's stands in the way.
 func (w *world) foreign(key syncer.Key) bool {
-	o := w.ingress.objects[ID{Services, key.Namespace, key.Name}]
+	o := w.ingress.get(ID{Services, key.Namespace, key.Name})
 	return o != nil && !ours(o)
 }
 
 func (w *world) foreignEndpoints(key syncer.Key) bool {
-	o := w.ingress.objects[ID{Endpoints, key.Namespace, key.Name}]
+	o := w.ingress.get(ID{Endpoints, key.Namespace, key.Name})
 	return o != nil && !ours(o)
 }
 
@@ -295,33 +295,7 @@ func (w *world) leader() *Process {
 }
 
 // member is how a process sees a member; nil: not at all.
-func (p *Process) member(name string) *seen {
-	for _, m := range p.members {
-		if m.name == name {
-			return m
-		}
-	}
-	return nil
-}
-
-// knows is what a process knows of a namespace of a member.
-func (m *seen) knows(namespace string) (k known) {
-	if pods := m.stream(member.Pods, namespace); pods != nil {
-		k.pods, k.follows = pods.reached()
-	}
-	if services := m.stream(member.Services, namespace); services != nil {
-		k.services, _ = services.reached()
-	}
-	return k
-}
-
-// stream is the one that shows a kind in a namespace; nil: none does.
-func (m *seen) stream(kind member.Kind, namespace string) running {
-	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
-		return f
-	}
-	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
-}
+func (p *Process) member(name string) *seen { return memberOf(p.members, name) }
 
 // shown is what first told of a revision of pods; nil: nothing has.
 func (m *seen) shown(namespace string, revision uint64) *telling {
@@ -332,8 +306,8 @@ func (m *seen) shown(namespace string, revision uint64) *telling {
 }
 
 // admit is what stands before the ingress cluster's store.
-func (w *world) admit(verb string, id ID, before, after Object) error {
-	if after == nil && verb != "delete" || id.Kind == Leases {
+func (w *world) admit(id ID, before, after Object) error {
+	if id.Kind == Leases {
 		return nil
 	}
 	for _, o := range w.obstacles {
@@ -352,7 +326,7 @@ func (w *world) admit(verb string, id ID, before, after Object) error {
 		case hit && o.hangs:
 			return errHangs
 		case hit:
-			return forbidden(id)
+			return forbidden(id, "admission webhook denied the request")
 		}
 	}
 	return nil
