@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // Cluster is a member with its controllers and kubelets, who are all one: what they do is
@@ -20,20 +23,14 @@ type Cluster struct {
 	*Server
 	*schedule
 	rng
-	name string
-	// skew is how far its clock is ahead.
-	skew      time.Duration
+	name      string
+	skew      time.Duration // how far its clock is ahead
+	truth     *truth
 	workloads []*workload
-	// lastIP is that which was given last, of few, so that they come back soon. broken pods
-	// never turn ready, and pods of silent nodes have nobody who speaks for them.
-	subnet, lastIP int
-	silentNode     map[string]bool
-	serialPod      int
-	// lies is how much in a hundred its lists lack, lied when they last did.
-	lies int
-	lied time.Duration
-	// saved is when the store was last saved, restored when it was last restored.
-	saved, restored time.Duration
+	// lastIP is that which was given last, of few, so that they come back soon. Pods of silent nodes
+	// have nobody who speaks for them. lies is how much in a hundred its lists lack.
+	subnet, lastIP, serialPod, lies int
+	silentNode                      map[string]bool
 }
 
 // The size of a member's small world.
@@ -44,34 +41,23 @@ const (
 
 // workload is a Deployment or a StatefulSet.
 type workload struct {
-	namespace, name string
-	app, color      string // labels of its pods
-	stateful        bool
-	replicas        int
-	version         int
-	broken          bool // its new pods do not turn ready
-	slow            bool
+	namespace, name   string
+	app, color        string // labels of its pods
+	stateful          bool
+	replicas, version int
+	broken            bool // its new pods do not turn ready
+	slow              bool
 }
 
-func newCluster(s *schedule, seed uint64, number int, name string, skew time.Duration) *Cluster {
-	c := &Cluster{schedule: s, rng: newRNG(seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}}
-	c.Server = NewServer(number, func() time.Time { return s.time().Add(skew) })
-	c.must(c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}))
+func newCluster(w *world, number int, name string, skew time.Duration) *Cluster {
+	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{},
+		truth: &truth{pods: map[string]*podTruth{}, services: map[syncer.Key]*lately{}, hand: map[string]bool{}}}
+	c.Server = NewServer(number, func() time.Time { return w.time().Add(skew) })
 	return c
 }
 
-// must is for what a model asks of itself and cannot fail.
-func (c *Cluster) must(o Object, err error) Object {
-	if err != nil {
-		panic(err)
-	}
-	return o
-}
-
 func (c *Cluster) ensureNamespace(name string) {
-	if c.get(ID{Kind: Namespaces, Name: name}) == nil {
-		c.must(c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	}
+	_, _ = c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 // pods are those of a workload that have not finished, by name.
@@ -99,23 +85,23 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) (none corev1.PodCo
 	return none
 }
 
-// soon has a controller look at a workload.
+// soon has a controller look at a workload; nil is none.
 func (c *Cluster) soon(w *workload) {
-	c.after(c.within(time.Millisecond, 300*time.Millisecond), func() { c.reconcile(w) })
+	if w != nil {
+		c.after(c.within(time.Millisecond, 300*time.Millisecond), func() { c.reconcile(w) })
+	}
 }
 
 // reconcile is what the controller of a workload does.
 func (c *Cluster) reconcile(w *workload) {
-	if w.stateful {
-		c.reconcileSet(w)
-		return
-	}
+	pods, missing := c.pods(w), ""
 	var current, former []*corev1.Pod
-	ready := 0
-	for _, pod := range c.pods(w) {
+	ready, ends := 0, false
+	for _, pod := range pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
-		case pod.Labels["version"] == version(w.version):
+			ends = true
+		case pod.Labels["version"] == version(w):
 			if current = append(current, pod); isReady(pod) {
 				ready++
 			}
@@ -123,12 +109,26 @@ func (c *Cluster) reconcile(w *workload) {
 			former = append(former, pod)
 		}
 	}
-	surge := 0
-	if len(former) > 0 {
-		surge = 1
+	for i := range w.replicas {
+		id := ID{Pods, w.namespace, fmt.Sprintf("%s-%d", w.name, i)}
+		if pod := of[*corev1.Pod](c.Server, id); w.stateful && pod != nil && finished(pod) {
+			c.remove(pod)
+		}
+		if c.get(id) == nil {
+			missing = cmp.Or(missing, id.Name)
+		}
 	}
-	switch total := len(current) + len(former); {
-	case len(current) < w.replicas && total < w.replicas+surge:
+	total := len(current) + len(former)
+	switch {
+	case w.stateful && missing != "": // each by one of its name
+		c.makePod(w, missing)
+	case w.stateful && (ends || ready < len(current)): // one after the other
+	case w.stateful && total > w.replicas:
+		c.stopPod(pods[len(pods)-1], false)
+	case w.stateful && len(former) > 0:
+		c.stopPod(former[len(former)-1], false)
+	case w.stateful:
+	case len(current) < w.replicas && total < w.replicas+min(1, len(former)):
 		c.serialPod++
 		c.makePod(w, w.name+"-"+strconv.Itoa(c.serialPod))
 		c.soon(w)
@@ -136,47 +136,15 @@ func (c *Cluster) reconcile(w *workload) {
 		c.stopPod(former[0], false)
 	case len(former) == 0 && total > w.replicas:
 		c.stopPod(current[len(current)-1], false)
-		c.soon(w)
 	}
 }
 
-// reconcileSet replaces pods one after the other, the last first, each by one of its name.
-func (c *Cluster) reconcileSet(w *workload) {
-	for i := range w.replicas {
-		name := fmt.Sprintf("%s-%d", w.name, i)
-		pod, _ := c.get(ID{Pods, w.namespace, name}).(*corev1.Pod)
-		switch {
-		case pod == nil:
-			c.makePod(w, name)
-			return
-		case finished(pod):
-			c.remove(pod)
-			c.soon(w)
-			return
-		case pod.DeletionTimestamp != nil:
-			return
-		}
-	}
-	pods := c.pods(w)
-	for i, pod := range slices.Backward(pods) {
-		switch {
-		case pod.DeletionTimestamp != nil:
-			return
-		case i >= w.replicas, pod.Labels["version"] != version(w.version):
-			c.stopPod(pod, false)
-			return
-		case !isReady(pod):
-			return
-		}
-	}
-}
-
-func version(n int) string { return "v" + strconv.Itoa(n) }
+func version(w *workload) string { return "v" + strconv.Itoa(w.version) }
 
 // workloadOf finds whose pod one is.
-func (c *Cluster) workloadOf(pod *corev1.Pod) *workload {
+func (c *Cluster) workloadOf(pod Object) *workload {
 	for _, w := range c.workloads {
-		if w.namespace == pod.Namespace && w.name == pod.Labels["workload"] {
+		if w.namespace == pod.GetNamespace() && w.name == pod.GetLabels()["workload"] {
 			return w
 		}
 	}
@@ -185,20 +153,21 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) *workload {
 
 // makePod makes a pod, which its kubelet starts.
 func (c *Cluster) makePod(w *workload, name string) {
-	pod := &corev1.Pod{
+	pod, err := c.Create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{
-			"app": w.app, "workload": w.name, "version": version(w.version), "color": w.color, "tier": "all"}},
+			"app": w.app, "workload": w.name, "version": version(w), "color": w.color, "tier": "all"}},
 		Spec: corev1.PodSpec{NodeName: "node-" + strconv.Itoa(c.IntN(nodes)), Containers: []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{
 			{Name: "http", ContainerPort: 8080 + int32(w.version%2), Protocol: corev1.ProtocolTCP}, {Name: "admin", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}}}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	})
+	if err != nil {
+		return
 	}
-	if made, err := c.Create(pod); err == nil {
-		start := c.within(time.Millisecond, 2*time.Second)
-		if w.slow {
-			start *= 10
-		}
-		c.later(made, start, func() { c.startPod(w, made) })
+	start := c.within(time.Millisecond, 2*time.Second)
+	if w.slow {
+		start *= 10
 	}
+	c.later(pod, start, func() { c.startPod(pod) })
 }
 
 // later has the kubelet of a pod do something, if that still exists.
@@ -211,22 +180,22 @@ func (c *Cluster) later(pod Object, d time.Duration, do func()) {
 }
 
 // startPod gives a pod its address, and has it turn ready some time later.
-func (c *Cluster) startPod(w *workload, pod Object) {
-	ip := c.freeIP()
+func (c *Cluster) startPod(pod Object) {
+	c.move(pod)
 	c.status(pod, func(pod *corev1.Pod) {
-		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
-		c.ready(pod, false, "ContainersNotReady")
+		pod.Status.Phase = corev1.PodRunning
+		c.ready(pod, false)
 	})
 	c.later(pod, c.within(time.Millisecond, 2*time.Second), func() {
-		if !w.broken {
+		if w := c.workloadOf(pod); w == nil || !w.broken {
 			c.turn(pod, true)
 		}
 	})
 }
 
-// freeIP is an address that no live pod has. Those of the dead come back soon.
-func (c *Cluster) freeIP() string {
-	used := map[string]bool{}
+// move gives a pod another address: one that no live pod has. Those of the dead come back soon.
+func (c *Cluster) move(pod Object) {
+	used, ip := map[string]bool{}, ""
 	for _, o := range c.all(Pods, "") {
 		if pod := o.(*corev1.Pod); !finished(pod) {
 			used[pod.Status.PodIP] = true
@@ -235,13 +204,11 @@ func (c *Cluster) freeIP() string {
 	if c.chance(50) {
 		c.lastIP = 0 // the one that came free last, as often as not
 	}
-	for range 4 * addresses {
+	for ip == "" || used[ip] {
 		c.lastIP++
-		if ip := fmt.Sprintf("10.%d.0.%d", c.subnet, 1+c.lastIP%addresses); !used[ip] {
-			return ip
-		}
+		ip = fmt.Sprintf("10.%d.%d.%d", c.subnet, c.lastIP/(4*addresses), 1+c.lastIP%addresses)
 	}
-	return fmt.Sprintf("10.%d.1.%d", c.subnet, c.lastIP%250)
+	c.status(pod, func(pod *corev1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}} })
 }
 
 // status writes a pod's status.
@@ -250,65 +217,53 @@ func (c *Cluster) status(pod Object, change func(*corev1.Pod)) {
 }
 
 // ready sets the conditions as a kubelet does: both, with a reason.
-func (c *Cluster) ready(pod *corev1.Pod, is bool, reason string) {
-	status := corev1.ConditionFalse
-	if is {
-		status, reason = corev1.ConditionTrue, ""
-	}
+func (c *Cluster) ready(pod *corev1.Pod, is bool) {
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
-		c.set(pod, kind, status, reason)
+		if is {
+			c.set(pod, kind, corev1.ConditionTrue, "")
+		} else {
+			c.set(pod, kind, corev1.ConditionFalse, "ContainersNotReady")
+		}
 	}
 }
 
 func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) {
-	at := slices.IndexFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
-	if at < 0 {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})
-		at = len(pod.Status.Conditions) - 1
+	is := condition(pod, kind)
+	if is.Status != status {
+		is.LastTransitionTime = c.stamp()
 	}
-	if o := &pod.Status.Conditions[at]; o.Status != status {
-		*o = corev1.PodCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(c.clock().Truncate(time.Second))}
-	} else {
-		o.Reason = reason
-	}
+	is.Type, is.Status, is.Reason = kind, status, reason
+	all := slices.DeleteFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
+	pod.Status.Conditions = append(all, is)
 }
 
 // turn has the kubelet say whether a pod is ready, if its node is heard.
 func (c *Cluster) turn(pod Object, is bool) {
-	now, _ := c.get(idOf(pod)).(*corev1.Pod)
+	now := of[*corev1.Pod](c.Server, idOf(pod))
 	if now == nil || c.silentNode[now.Spec.NodeName] || finished(now) || now.Status.PodIP == "" || is && now.DeletionTimestamp != nil {
 		return
 	}
-	c.status(pod, func(pod *corev1.Pod) { c.ready(pod, is, "ContainersNotReady") })
-	if w := c.workloadOf(now); w != nil {
-		c.soon(w)
-	}
+	c.status(pod, func(pod *corev1.Pod) { c.ready(pod, is) })
+	c.soon(c.workloadOf(pod))
 }
 
 // stopPod deletes a pod: at once, or after its grace.
-func (c *Cluster) stopPod(pod *corev1.Pod, force bool) {
-	grace := c.within(time.Millisecond, 3*time.Second)
-	w := c.workloadOf(pod)
+func (c *Cluster) stopPod(pod Object, force bool) {
+	grace, w := c.within(time.Millisecond, 3*time.Second), c.workloadOf(pod)
 	gone := func() {
-		if now := c.get(idOf(pod)); now != nil {
-			c.remove(now)
-		}
-		if w != nil {
-			c.soon(w)
-		}
+		c.remove(pod)
+		c.soon(w)
 	}
 	if force {
 		gone()
 		return
 	}
-	c.edit(idOf(pod), func(o Object) { o.SetDeletionTimestamp(new(metav1.NewTime(c.clock().Truncate(time.Second)))) })
+	c.edit(idOf(pod), func(o Object) { o.SetDeletionTimestamp(new(c.stamp())) })
 	if c.chance(50) {
 		c.later(pod, grace/2, func() { c.turn(pod, false) })
 	}
 	c.later(pod, grace, gone)
-	if w != nil {
-		c.soon(w)
-	}
+	c.soon(w)
 }
 
 // hear has a node fall silent, or be heard again: its kubelet says then how its pods are.
@@ -321,7 +276,7 @@ func (c *Cluster) hear(node string, heard bool) {
 		}
 		c.status(pod, func(pod *corev1.Pod) {
 			if heard {
-				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue, "ContainersNotReady")
+				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue)
 			} else if isReady(pod) {
 				c.set(pod, corev1.PodReady, corev1.ConditionFalse, "")
 			}
@@ -370,14 +325,13 @@ func (c *Cluster) service(namespace, name string, selector map[string]string) {
 func (c *Cluster) revive() {
 	for _, o := range c.all(Pods, "") {
 		pod := o.(*corev1.Pod)
-		if finished(pod) {
-			continue
-		}
-		if pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30) {
-			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.remove(c.get(idOf(pod))) })
-		} else if pod.Status.PodIP == "" {
-			c.later(pod, c.within(time.Second, 5*time.Second), func() { c.startPod(c.workloadOf(pod), pod) })
-		} else {
+		switch {
+		case finished(pod):
+		case pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30):
+			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.remove(pod) })
+		case pod.Status.PodIP == "":
+			c.later(pod, c.within(time.Second, 5*time.Second), func() { c.startPod(pod) })
+		default:
 			c.later(pod, c.within(time.Second, 10*time.Second), func() { c.turn(pod, true) })
 		}
 	}
@@ -388,8 +342,5 @@ func (c *Cluster) revive() {
 
 // lie leaves out of a list what is not to be seen in it.
 func (c *Cluster) lie(items []Object) []Object {
-	if c.lies == 0 || len(items) == 0 {
-		return items
-	}
-	return slices.DeleteFunc(slices.Clone(items), func(Object) bool { return c.chance(c.lies) })
+	return slices.DeleteFunc(slices.Clone(items), func(Object) bool { return c.lies > 0 && c.chance(c.lies) })
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -33,7 +34,7 @@ const (
 	Order     Law = "ORDER"     // Service, slices, Endpoints; the ports of a slice never change
 	Fair      Law = "FAIR"      // what serves is published within its bound
 	Demoted   Law = "DEMOTED"   // a reserve does not go on serving beside who is better
-	Bounded   Law = "BOUNDED"   // queues and requests stay within their bounds
+	Bounded   Law = "BOUNDED"   // queues and requests stay within their bounds, and come to rest
 )
 
 // Broken is a law that was broken.
@@ -65,26 +66,14 @@ const (
 type laws struct {
 	world  *world
 	broken *Broken
-	dirty  map[syncer.Key]bool
+	// dirty are the replicas that are to be looked at, ever those that there ever were.
+	dirty, ever map[syncer.Key]bool
 	// open are the differences between truth and what stands, since when each is.
 	open map[syncer.Key]map[difference]time.Duration
 	// still is true while nothing may be written, though anything may be restarted.
-	still bool
-	// removed is what processes took out.
-	removed map[place]bool
+	still   bool
+	removed map[place]bool // what processes took out
 	writes  int
-}
-
-// difference is what stands otherwise than it should.
-type difference struct {
-	law  Law
-	kind Kind
-	at   place
-	text string
-}
-
-func newLaws(w *world) *laws {
-	return &laws{world: w, dirty: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
 }
 
 // breaks notes the first law that was broken.
@@ -97,16 +86,15 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 
 // changed takes in that something of a cluster changed.
 func (l *laws) changed(c *Cluster, o Object) {
-	switch key := (syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()}); o := o.(type) {
+	switch o := o.(type) {
 	case *corev1.Pod:
 		for _, svc := range c.all(Services, o.Namespace) {
 			l.dirty[keyOf(svc)] = true
 		}
 	case *discoveryv1.EndpointSlice:
-		key.Name = o.Labels[syncer.LabelServiceName]
-		l.dirty[key] = true
+		l.dirty[syncer.Key{Namespace: o.Namespace, Name: o.Labels[syncer.LabelServiceName]}] = true
 	default:
-		l.dirty[key] = true
+		l.dirty[keyOf(o)] = true
 	}
 }
 
@@ -122,81 +110,84 @@ func (l *laws) allDirty() {
 	}
 }
 
-// sweep looks at replicas of which anything changed, and at what is overdue.
+// sweep looks at replicas of which anything changed, at what is overdue, and at what piles up.
 func (l *laws) sweep() {
-	w := l.world
-	for _, key := range sortedKeys(l.dirty) {
+	for key := range l.dirty {
+		l.ever[key] = true
 		now := map[difference]time.Duration{}
-		for _, d := range w.differences(key) {
+		for _, d := range l.world.differences(key) {
 			since, known := l.open[key][d]
 			if !known {
-				since = w.now
+				since = l.world.now
 			}
 			now[d] = since
 		}
 		if l.open[key] = now; len(now) == 0 {
 			delete(l.open, key)
 		}
-		delete(l.dirty, key)
 	}
-	for _, key := range sortedKeys(l.open) {
-		for _, d := range sortedDifferences(l.open[key]) {
+	clear(l.dirty)
+	for _, key := range sorted(l.open) {
+		for _, d := range sorted(l.open[key]) {
 			since, bound := l.open[key][d], fairBound
-			if d.law == Hard || d.law == Demoted {
-				if bound = hardBound; w.hangs() {
+			if d.law != Fair {
+				if bound = hardBound; l.world.hangs() {
 					bound += hangBound
 				}
 			}
-			if from := max(since, l.excused(key, d)); w.now-from > bound {
+			if from := max(since, l.excused(key, d)); l.world.now-from > bound {
 				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind, d.at, d.text, since, from)
 			}
 		}
 	}
+	for _, p := range l.world.processes {
+		if most := len(l.ever); p.core.Waiting() > most || p.underWay > lanes.Places {
+			l.breaks(Bounded, "%s has %d of %d replicas to compare, and %d requests under way", p.name, p.core.Waiting(), most, p.underWay)
+		}
+	}
+}
+
+// late is until when what happened at some moment may have left a pause behind.
+func late(at time.Duration) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return at + pauses
 }
 
 // excused is since when nothing excuses a difference any more.
 func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 	w := l.world
 	p := w.leader()
-	if p == nil {
+	if p == nil || w.excludes(key) {
 		return w.now
 	}
-	late := func(at time.Duration) time.Duration {
-		if at == 0 {
-			return 0
-		}
-		return at + pauses
-	}
-	from := max(p.since+pauses, late(p.thawed), late(w.ingress.restored), late(p.ingress.healthySince()), w.configured+settled, late(w.inTheWay(key, d)))
-	if w.excludes(key) {
-		return w.now
-	}
+	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(key, d)))
 	for _, c := range w.members {
-		t, m := w.truths[c.name], p.member(c.name)
-		svc, lied := w.serviceOf(c, key), c.lied != 0 && w.now-c.lied < pauses
-		if d.law == Hard && !lied && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
-			if told := t.reused(d.at, m, key.Namespace); told != nil { // nobody needs to ask
-				if from = max(from, told.at); t.restored != 0 {
-					from = max(from, t.restored+settled+probeTime)
+		m, back, lies := memberOf(p.members, c.name), w.at[restored+c.name], late(w.at[lied+c.name])
+		svc := w.serviceOf(c, key)
+		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
+			if told := c.truth.reused(d.at, m, key.Namespace); told != nil { // nobody needs to ask
+				if from = max(from, told.at); back != 0 {
+					from = max(from, back+settled+probeTime)
 				}
 				continue
 			}
 		}
-		if t.restored != 0 {
-			from = max(from, max(t.restored, p.thawed, w.link(p.name, c).healthySince())+restores)
+		healthy := w.link(p.name, c).healthySince()
+		if back != 0 {
+			from = max(from, max(back, w.at[thawed+p.name], healthy)+restores)
 		}
 		if m == nil || d.at.member != "" && d.at.member != c.name && (d.law == Hard || !w.classes()) {
 			continue
 		}
-		var told *telling
-		if p := t.pods[d.at.uid]; d.law == Hard && p != nil && p.dead {
-			told = m.shown(key.Namespace, p.last)
+		if pod := c.truth.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead {
+			if told := m.shown(key.Namespace, pod.last); told != nil && !told.list { // what a list lacks is asked for first
+				from = max(from, told.at)
+				continue
+			}
 		}
-		if told != nil && !told.list { // what a list lacks is asked for first
-			from = max(from, told.at)
-		} else {
-			from = max(from, late(m.way.healthySince()), late(c.lied))
-		}
+		from = max(from, late(healthy), lies)
 	}
 	return from
 }
@@ -204,79 +195,67 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 // judge looks at a write that took effect.
 func (l *laws) judge(a *attempt, before, after Object) {
 	l.writes++
-	w := l.world
-	if l.still && !w.foreign(a.action.Replica) {
-		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", a.process.name, a.action.Verb, a.id, a.action.Why)
+	w, p := l.world, a.process
+	if l.still && !w.foreign(Services, a.action.Replica) {
+		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
 	}
-	if !a.lawful && !w.lately(w.ingress.restored) && !w.lately(w.unleased) { // whose Lease it was may not know yet
-		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", a.process.name, a.id)
+	if !a.lawful && !w.lately(restored+w.ingress.name) && !w.lately(unleased) { // whose Lease it was may not know yet
+		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", p.name, a.id)
 	}
 	switch {
 	case before != nil && !ours(before):
-		l.breaks(Owned, "%s %s %s, which is not ours", a.process.name, a.action.Verb, a.id)
+		l.breaks(Owned, "%s %s %s, which is not ours", p.name, a.action.Verb, a.id)
 	case !a.bound:
-		l.breaks(Owned, "%s %s %s without a precondition", a.process.name, a.action.Verb, a.id)
+		l.breaks(Owned, "%s %s %s without a precondition", p.name, a.action.Verb, a.id)
 	case after != nil && before == after && !w.edits:
-		l.breaks(Zero, "%s writes %s as it stands (%s)", a.process.name, a.id, a.action.Why)
+		l.breaks(Zero, "%s writes %s as it stands (%s)", p.name, a.id, a.action.Why)
 	}
-	l.order(a, before, after)
-	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices && !w.lately(w.configured) {
+	blind := w.lately(thawed+p.name) || w.lately(restored+w.ingress.name) || w.now < late(p.ingress.healthySince())
+	if !blind { // else it may not know what stands
+		l.order(a, before, after)
+	}
+	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices && !w.lately(configured) {
 		l.traffic(a, before, after)
 	}
 }
 
 // order looks at the order of writes.
 func (l *laws) order(a *attempt, before, after Object) {
-	if p := a.process; l.world.lately(p.thawed) || l.world.lately(l.world.ingress.restored) || p.ingress.healthySince() != 0 && l.world.now-p.ingress.healthySince() < pauses {
-		return // it may not know what stands
-	}
-	switch is := after.(type) {
-	case *discoveryv1.EndpointSlice:
-		if before != nil {
-			was := before.(*discoveryv1.EndpointSlice)
-			if len(was.Endpoints)+len(is.Endpoints) > 0 && !slices.EqualFunc(was.Ports, is.Ports, func(a, b discoveryv1.EndpointPort) bool { return *a.Port == *b.Port && *a.Name == *b.Name }) && !l.world.edited[idOf(is)] {
-				l.breaks(Order, "the ports of slice %s/%s change", is.Namespace, is.Name)
-			}
-			return
+	service := ID{Services, a.action.Replica.Namespace, a.action.Replica.Name}
+	is, _ := after.(*discoveryv1.EndpointSlice)
+	switch {
+	case is != nil && before != nil:
+		if portsChange(before.(*discoveryv1.EndpointSlice), is) {
+			l.breaks(Order, "the ports of slice %s change", a.id)
 		}
-		if !l.world.stood(ID{Services, is.Namespace, is.Labels[syncer.LabelServiceName]}, a.sent) {
-			l.breaks(Order, "slice %s/%s is made before its Service", is.Namespace, is.Name)
-		}
-	case *corev1.Endpoints:
-		if before == nil && !l.world.stood(ID{Services, is.Namespace, is.Name}, a.sent) {
-			l.breaks(Order, "Endpoints %s/%s are made before their Service", is.Namespace, is.Name)
+	case before == nil && (a.id.Kind == EndpointSlices || a.id.Kind == Endpoints):
+		left, gone := l.world.at[gone+service.String()]
+		if l.world.ingress.get(service) == nil && !(gone && a.sent-left < settled) {
+			l.breaks(Order, "%s is made before its Service", a.id)
 		}
 	}
 }
 
 // traffic looks at what a write means for traffic.
 func (l *laws) traffic(a *attempt, before, after Object) {
-	was, is := view{}, view{}
-	if before != nil {
-		was = placesOf(before)
-	}
-	if after != nil {
-		is = placesOf(after)
-	}
-	key := a.action.Replica
+	was, is, key := placesOf(before), placesOf(after), a.action.Replica
 	now, other := l.world.stands(key)
 	if a.id.Kind == Endpoints {
 		now, other = other, now
 	}
-	ready := serve(now)
 	var lost []place
-	for _, at := range sortedPlaces(was) {
-		if e := was[at]; e.ready && !now[at].ready {
+	for _, at := range sorted(was) {
+		if was[at].ready && !now[at].ready {
 			if lost = append(lost, at); !now.has(at) && !other.has(at) {
 				l.removed[at] = true
 			}
-			l.lost(a, key, at, now, ready)
+			l.lost(a, key, at, now)
 		}
 	}
-	if len(lost) > 0 && !ready {
+	if len(lost) > 0 && !now.serve() {
 		l.wiped(a, key, lost)
 	}
-	for _, at := range sortedPlaces(is) {
+	for at := range is {
 		if _, before := was[at]; !before && !other.has(at) {
 			l.came(a, at)
 		}
@@ -285,39 +264,36 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 
 // came looks at an endpoint that was added.
 func (l *laws) came(a *attempt, at place) {
-	for name, t := range l.world.truths {
-		if at.member != "" && at.member != name {
+	w := l.world
+	for _, c := range w.members {
+		p := c.truth.pods[at.uid]
+		if at.member != "" && at.member != c.name || !(at.uid == "" && c.truth.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr)) {
 			continue
 		}
-		p := t.pods[at.uid]
-		if at.uid == "" && t.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr) {
-			if p != nil && p.dead && l.removed[at] && !l.world.lately(a.process.thawed) && !t.wasRestored(l.world.now) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[name].follows) {
-				l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
-			}
-			return
+		if p != nil && p.dead && l.removed[at] && !w.lately(thawed+a.process.name) && !w.wasRestored(c) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[c.name].follows) {
+			l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 		}
+		return
 	}
 	l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
 }
 
 // lost looks at an endpoint that does not serve any more.
-func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) {
+func (l *laws) lost(a *attempt, key syncer.Key, at place, now view) {
 	w := l.world
 	for _, c := range w.members {
-		if at.member != "" && at.member != c.name || !w.certain(a, c, key) || w.unnamed(a, c, key, at) {
+		p := c.truth.pods[at.uid]
+		if at.member != "" && at.member != c.name || p == nil || !w.certain(a, c, key, at, &p.lately) {
 			continue
 		}
-		offers, t := w.offersOf(c, key), w.truths[c.name]
-		i := slices.IndexFunc(offers, func(e offer) bool {
-			return e.addr == at.addr && e.uid == at.uid && (e.endpoints || a.id.Kind == EndpointSlices)
+		serving := slices.ContainsFunc(w.offersOf(c, key), func(e offer) bool {
+			return e.addr == at.addr && e.uid == at.uid && (e.inEndpoints || a.id.Kind == EndpointSlices) && e.grade == serves && !e.unsure
 		})
-		if i < 0 || offers[i].grade != serves || offers[i].unsure || t.pods[at.uid] == nil || !w.firm(a, c, &t.pods[at.uid].lately, Pods) {
-			continue
+		_, there := now[at]
+		better := there && w.classes() && (now.serve() || w.lately(meddled)) // others may be, or were
+		if serving && !better {
+			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
 		}
-		if _, there := now[at]; there && w.classes() && (ready || w.lately(w.meddled)) {
-			continue // others may be better, or were
-		}
-		l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, t.pods[at.uid].at, a.action.Why)
 	}
 }
 
@@ -325,32 +301,34 @@ func (l *laws) lost(a *attempt, key syncer.Key, at place, now view, ready bool) 
 // a selector left while others had long been there to take its place was not.
 func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 	w := l.world
+	if w.classes() && w.lately(meddled) {
+		return
+	}
 	for _, c := range w.members {
-		t := w.truths[c.name]
+		t, svc, knew := c.truth, c.truth.services[key], a.knew[c.name]
 		deselected := slices.ContainsFunc(lost, func(at place) bool {
 			p := t.pods[at.uid]
 			return p != nil && p.good && p.addr == at.addr
 		})
 		for _, e := range w.offersOf(c, key) {
 			p := t.pods[e.uid]
-			if e.grade == unserved || p == nil || !e.endpoints && a.id.Kind == Endpoints {
+			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == Endpoints {
 				continue
 			}
-			same := func(at place) bool { return at.addr == e.addr && at.uid == e.uid }
-			doubted := slices.ContainsFunc(lost, same) && w.certain(a, c, key) && !w.unnamed(a, c, key, place{addr: e.addr, uid: e.uid}) && w.firm(a, c, &p.lately, Pods)
-			svc := t.services[key]
-			instead := deselected && w.agree(key) && !w.foreign(key) && !w.foreignEndpoints(key) && p.at+settled < svc.at && svc.dropped+settled < svc.at && a.knew[c.name].services >= svc.since && (a.knew[c.name].pods >= p.since || !a.knew[c.name].follows) && !t.wasRestored(w.now) && !w.lately(w.ingress.restored)
 			broken := func() {
-				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, place{e.member, e.addr, e.uid}, p.at, a.action.Why)
+				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
 			}
+			doubted := slices.ContainsFunc(lost, func(at place) bool { return at.addr == e.addr && at.uid == e.uid })
+			long := p.at+settled < svc.at && svc.dropped+settled < svc.at
+			knows := knew.services >= svc.since && (knew.pods >= p.since || !knew.follows) && !w.wasRestored(c) && !w.lately(restored+w.ingress.name)
 			switch at := svc.at; {
-			case w.classes() && w.lately(w.meddled):
-			case doubted:
+			case doubted && w.certain(a, c, key, e.place, &p.lately):
 				broken()
-			case instead: // what takes its place may be on its way
-				w.after(onItsWay, func() {
+			case deselected && long && knows && w.agree(key) && !w.foreign(Services, key) && !w.foreign(Endpoints, key):
+				w.after(onItsWay, func() { // what takes its place may be on its way
 					inSlices, inEndpoints := w.stands(key)
-					if t.services[key].at == at && p.good && !serve(inSlices) && !serve(inEndpoints) && w.serviceOf(c, key) != nil && !w.excludes(key) && len(w.obstacles) == 0 && !w.lately(w.obstructed) && w.leader() == a.process && !a.process.ingress.sick() {
+					may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
+					if may && t.services[key].at == at && p.good && !inSlices.serve() && !inEndpoints.serve() && w.serviceOf(c, key) != nil {
 						broken()
 					}
 				})
@@ -359,34 +337,33 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 	}
 }
 
-// certain reports whether a process must have a member's Service as it is.
-func (w *world) certain(a *attempt, c *Cluster, key syncer.Key) bool {
-	t := w.truths[c.name]
-	return t.services[key] != nil && w.agree(key) && a.process.config == w.config && a.sent-a.process.configured > settled && !w.lately(a.process.thawed) && !w.excludes(key) && w.firm(a, c, t.services[key], Services)
+// certain reports whether a process must have had a member's Service as it is, and an endpoint of a
+// pod of which of tells.
+func (w *world) certain(a *attempt, c *Cluster, key syncer.Key, at place, of *lately) bool {
+	svc, p, knew := c.truth.services[key], a.process, a.knew[c.name]
+	_, followed := a.knew[c.name]
+	firm := func(of *lately, reached uint64) bool { // it has been so for a while, and nothing that was read can say otherwise
+		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
+	}
+	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !w.agree(key) || w.excludes(key) {
+		return false
+	}
+	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, key, at)
 }
 
 // unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has yet to read
 // the member, it has read another, and somebody has taken away the slice that would say so.
 func (w *world) unnamed(a *attempt, c *Cluster, key syncer.Key, at place) bool {
 	inSlices, _ := w.stands(key)
-	read := func(name string) bool { return a.knew[name].pods != 0 && a.knew[name].services != 0 }
-	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other.name) })
-	return a.id.Kind == Endpoints && !read(c.name) && others && !inSlices.has(at)
+	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
+	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
+	return a.id.Kind == Endpoints && !read(c) && others && !inSlices.has(at)
 }
 
-// firm reports whether a process must know something as it is: it has been so for a while, and
-// was shown to the process, or the process has read nothing that could say otherwise.
-func (w *world) firm(a *attempt, c *Cluster, of *lately, kind Kind) bool {
-	t := w.truths[c.name]
-	if w.now-of.at < settled || t.wasRestored(w.now) {
-		return false
-	}
-	knew, followed := a.knew[c.name]
-	reached := knew.pods
-	if kind == Services {
-		reached = knew.services
-	}
-	return followed && (reached == 0 || reached >= of.since)
+// wasRestored reports whether a member's store went back not long ago.
+func (w *world) wasRestored(c *Cluster) bool {
+	at := w.at[restored+c.name]
+	return at != 0 && w.now-at < restores
 }
 
 // convergence reports what still differs; "" when nothing does.
@@ -395,15 +372,15 @@ func (l *laws) convergence() string {
 	l.sweep()
 	w := l.world
 	var text []string
-	for _, key := range sortedKeys(l.open) {
-		for _, d := range sortedDifferences(l.open[key]) {
+	for _, key := range sorted(l.open) {
+		for _, d := range sorted(l.open[key]) {
 			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind, d.at, d.text))
 		}
 	}
 	for _, svc := range w.ingress.all(Services, "") {
 		key := keyOf(svc)
 		wanted := slices.ContainsFunc(w.members, func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
-		if ours(svc) && !wanted && !w.excludes(key) && !w.foreignEndpoints(key) && !w.orphaned(key) {
+		if ours(svc) && !wanted && !w.excludes(key) && !w.foreign(Endpoints, key) && !w.orphaned(key) {
 			text = append(text, key.String()+": nobody has the Service any more")
 		}
 	}

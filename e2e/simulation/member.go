@@ -37,7 +37,8 @@ const mostAsked = 100
 // newSeen is a member that is known by a UID; "" is none.
 func newSeen(p *Process, c *MemberConfig, uid string) *seen {
 	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}, mostAsked: mostAsked}
-	m.way = &way{link: p.world.link(p.name, p.world.member(c.Name)), process: p, pin: uid, learned: func(uid string) {
+	cluster := p.world.members[slices.IndexFunc(p.world.members, func(o *Cluster) bool { return o.name == c.Name })]
+	m.way = &way{link: p.world.link(p.name, cluster), process: p, pin: uid, learned: func(uid string) {
 		p.world.record[c.Name] = cmp.Or(p.world.record[c.Name], uid)
 	}}
 	m.state = member.New(p.clock(), c.state())
@@ -187,6 +188,14 @@ func (m *seen) stream(kind member.Kind, namespace string) *follower {
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
+// shown is what first told of a revision of pods; nil: nothing has.
+func (m *seen) shown(namespace string, revision uint64) *telling {
+	if f := m.stream(member.Pods, namespace); f != nil {
+		return f.shown(revision)
+	}
+	return nil
+}
+
 // ask asks what waits to be asked.
 func (m *seen) ask() {
 	for len(m.asked) > 0 && m.asking < m.mostAsked {
@@ -277,24 +286,3 @@ func (s *sink) Phase(phase kube.Phase, err error) {
 
 // WentBack implements kube.Sink.
 func (s *sink) WentBack() { s.step(member.WentBack{Scope: s.scope}) }
-
-// anew, forget and rotate are done to a member, if there is one of that name.
-func (p *Process) anew(name string) {
-	if m := p.member(name); m != nil {
-		m.anew()
-	}
-}
-
-func (p *Process) forget(name string) {
-	if m := p.member(name); m != nil {
-		for _, f := range m.streams {
-			f.told = nil
-		}
-	}
-}
-
-func (p *Process) rotate(name string) {
-	if m := p.member(name); m != nil {
-		m.way.proven = nil
-	}
-}

@@ -32,7 +32,6 @@ type Process struct {
 	dead    bool
 	frozen  time.Duration
 	backlog []func()
-	thawed  time.Duration // when it last stood still, for the laws
 
 	config     *Config // since configured
 	configured time.Duration
@@ -241,8 +240,8 @@ func (p *Process) AllListed() bool {
 	return !slices.ContainsFunc(p.members, func(m *seen) bool { return !m.state.Listed() })
 }
 
-// comparison is how long one takes.
-const comparison = 100 * time.Microsecond
+// compareTime is how long a comparison takes.
+const compareTime = 100 * time.Microsecond
 
 // tell hands on news of what stands, in an order that follows from nothing else.
 func (p *Process) tell() {
@@ -262,7 +261,7 @@ func (p *Process) compare() {
 		return
 	}
 	p.comparing = true
-	p.after(comparison, func() {
+	p.after(compareTime, func() {
 		p.comparing = false
 		of := p.core.Begin(p.clock())
 		if of == nil {

@@ -4,12 +4,76 @@
 package simulation
 
 import (
+	"container/heap"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 )
+
+// epoch is when every simulation begins.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// schedule is what is to happen, in the order of virtual time. Of what happens at the same
+// moment comes first what was planned first.
+type schedule struct {
+	now    time.Duration // since epoch
+	tasks  tasks
+	serial uint64
+	steps  int
+}
+
+type task struct {
+	at     time.Duration
+	serial uint64
+	run    func()
+}
+
+// tasks are a heap.
+type tasks []*task
+
+func (t tasks) Len() int { return len(t) }
+func (t tasks) Less(i, j int) bool {
+	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].serial < t[j].serial
+}
+func (t tasks) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *tasks) Push(x any)   { *t = append(*t, x.(*task)) }
+func (t *tasks) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = slices.Delete(*t, len(*t)-1, len(*t))
+	return last
+}
+
+// time is the present as a world's true clock shows it.
+func (s *schedule) time() time.Time { return epoch.Add(s.now) }
+
+// after has something happen after a while.
+func (s *schedule) after(d time.Duration, run func()) {
+	s.serial++
+	heap.Push(&s.tasks, &task{s.now + max(0, d), s.serial, run})
+}
+
+// rng are the random numbers of one part of a world: what one part throws changes nothing for
+// another, so that a script that is made shorter still means the same.
+type rng struct{ *rand.Rand }
+
+func newRNG(seed uint64, part string) rng {
+	sum := uint64(14695981039346656037)
+	for _, b := range []byte(part) {
+		sum = (sum ^ uint64(b)) * 1099511628211
+	}
+	return rng{rand.New(rand.NewPCG(seed, sum))}
+}
+
+// within throws a duration between two.
+func (d rng) within(least, most time.Duration) time.Duration {
+	return least + time.Duration(d.Int64N(int64(most-least)+1))
+}
+
+// chance is true that many times in a hundred.
+func (d rng) chance(percent int) bool { return d.IntN(100) < percent }
 
 // Result is what came of a case.
 type Result struct {
@@ -50,30 +114,30 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 
 // run lets time pass until a law is broken.
 func (w *world) run(d time.Duration) bool {
-	for end := w.now + d; w.laws.broken == nil; {
-		if !w.step(end) {
-			w.now = end
-			break
-		}
+	end := w.now + d
+	for w.laws.broken == nil && len(w.tasks) > 0 && w.tasks[0].at <= end {
+		t := heap.Pop(&w.tasks).(*task)
+		w.now = t.at
+		w.steps++
+		t.run()
+	}
+	if w.laws.broken == nil {
+		w.now = end
 	}
 	return w.laws.broken == nil
 }
 
 // play plays a script.
 func (w *world) play(steps []Step) {
-	type begun struct {
-		name string
-		at   time.Duration
-	}
-	var faults []begun
+	begun := map[string]time.Duration{}
 	for _, s := range steps {
 		if !w.run(s.After) {
 			return
 		}
-		a := actOf(s.Do)
 		if w.notes != nil {
 			fmt.Fprintln(w.notes, s)
 		}
+		a := actOf(s.Do)
 		if !a.do(w, s) {
 			w.note("nothing of that kind is there")
 			continue
@@ -82,23 +146,29 @@ func (w *world) play(steps []Step) {
 		if !a.fault {
 			continue
 		}
-		faults = slices.DeleteFunc(faults, func(f begun) bool { return w.now-f.at > meets })
-		for _, f := range faults {
-			w.met[min(a.name, f.name)+"+"+max(a.name, f.name)]++
+		for other, at := range begun {
+			if w.now-at <= meets {
+				w.met[min(a.name, other)+"+"+max(a.name, other)]++
+			}
 		}
-		faults = append(faults, begun{a.name, w.now})
+		begun[a.name] = w.now
 	}
+}
+
+// overdue reports whether what is waited for since some moment, and since members last changed,
+// should have come.
+func (w *world) overdue(from time.Duration) bool {
+	return w.now-max(from, min(w.lived, from+convBound)) > convBound
 }
 
 // converge waits until what stands is what the members' state demands.
 func (w *world) converge() bool {
-	from := w.now
-	for w.run(time.Second) {
+	for from := w.now; w.run(time.Second); {
 		differs := w.laws.convergence()
 		if differs == "" {
 			return true
 		}
-		if w.now-max(from, min(w.lived, from+convBound)) > convBound {
+		if w.overdue(from) {
 			w.laws.breaks(Conv, "what stands differs from what members have:\n%s", differs)
 		}
 	}
@@ -114,19 +184,19 @@ func (w *world) comesToRest() bool {
 		}
 		busy := w.busy()
 		switch {
-		case w.now-w.lived > lively && w.now-at > paced && w.settled() && busy == "":
+		case w.now-w.lived > lively && w.now-at > paced && busy == "":
 			if differs := w.laws.convergence(); differs != "" {
 				w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
 			}
 			return w.laws.broken == nil
-		case w.now-max(from, min(w.lived, from+convBound)) > convBound:
+		case w.overdue(from):
 			w.laws.breaks(Bounded, "members have not changed since %s, the last write was at %s, and still there is no rest: %s", w.lived, at, busy)
 		}
 	}
 	return false
 }
 
-// busy says what processes are about; "" is nothing.
+// busy says what keeps the world from rest; "" is nothing.
 func (w *world) busy() string {
 	for _, p := range w.processes {
 		for lane, s := range p.core.Lanes() {
@@ -134,8 +204,8 @@ func (w *world) busy() string {
 				return fmt.Sprintf("%s has %d requests planned and %d under way in lane %d", p.name, s.Planned, s.UnderWay, lane)
 			}
 		}
-		if p.core.Waiting() > 0 {
-			return fmt.Sprintf("%s has %d replicas to compare", p.name, p.core.Waiting())
+		if n := p.core.Waiting(); n > 0 || w.now < p.frozen+lively {
+			return fmt.Sprintf("%s has %d replicas to compare, or has stood still", p.name, n)
 		}
 		for _, m := range p.members {
 			if n := len(m.state.Questions()); n > 0 || m.asking > 0 {
@@ -143,28 +213,19 @@ func (w *world) busy() string {
 			}
 		}
 	}
-	return ""
-}
-
-// settled reports whether time alone changes nothing any more.
-func (w *world) settled() bool {
 	for _, l := range w.links {
 		if w.now < l.troubled {
-			return false
+			return l.name + " has something on its way"
 		}
-	}
-	if slices.ContainsFunc(w.processes, func(p *Process) bool { return w.now < p.frozen+lively }) {
-		return false
 	}
 	for _, c := range w.members {
 		for _, svc := range c.all(Services, "") {
-			offers := w.offersNow(c, keyOf(svc))
-			if slices.ContainsFunc(offers, func(e offer) bool { return e.unsure }) {
-				return false
+			if slices.ContainsFunc(w.offersNow(c, keyOf(svc)), func(e offer) bool { return e.unsure }) {
+				return "time alone changes how a pod serves"
 			}
 		}
 	}
-	return true
+	return ""
 }
 
 // rest has something happen that must not make a write.
@@ -173,34 +234,21 @@ func (w *world) rest() {
 	d := newRNG(w.seed, "rest")
 	what := []string{"nothing", "restart", "end of the leader", "relist", "end of all watches", "compaction", "rotation"}[d.IntN(7)]
 	w.note("all is at rest; now comes: %s", what)
-	switch what {
-	case "restart":
-		for i := range w.processes {
+	for i, p := range w.processes {
+		if what == "restart" || what == "end of the leader" && p.leads() {
 			w.restart(i, d.chance(50))
-		}
-	case "end of the leader":
-		for i, p := range w.processes {
-			if p.leads() {
-				w.restart(i, d.chance(50))
-				break
-			}
-		}
-	}
-	for _, p := range w.processes {
-		for _, m := range p.members {
-			switch what {
-			case "relist":
-				m.anew()
-			case "rotation":
-				m.way.proven = nil
-			}
 		}
 	}
 	for _, c := range w.clusters {
-		if what == "compaction" {
+		switch what {
+		case "relist":
+			w.onSeen(c, (*seen).anew)
+		case "rotation":
+			w.onSeen(c, func(m *seen) { m.way.proven = nil })
+		case "compaction":
 			c.Compact()
-		}
-		if strings.HasSuffix(what, "watches") || what == "compaction" {
+			c.endWatches(errBroken)
+		case "end of all watches":
 			c.endWatches(errBroken)
 		}
 	}

@@ -45,25 +45,18 @@ func Parse(text string) (*Case, error) {
 		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if c.Members == 0 {
-			if _, err := fmt.Sscanf(line, "seed %d members %d processes %d", &c.Seed, &c.Members, &c.Processes); err != nil {
-				return nil, fmt.Errorf("line %d is %q, want seed N members N processes N: %w", n+1, line, err)
-			}
-			continue
-		}
 		var s Step
 		var after string
-		if _, err := fmt.Sscan(line, &after, &s.Do, &s.A, &s.B, &s.C); err != nil {
-			return nil, fmt.Errorf("line %d is %q, want a time, what happens, and three numbers: %w", n+1, line, err)
-		}
 		var err error
-		if s.After, err = time.ParseDuration(after); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		if c.Members == 0 {
+			_, err = fmt.Sscanf(line, "seed %d members %d processes %d", &c.Seed, &c.Members, &c.Processes)
+		} else if _, err = fmt.Sscan(line, &after, &s.Do, &s.A, &s.B, &s.C); err == nil {
+			s.After, err = time.ParseDuration(after)
+			c.Steps = append(c.Steps, s)
 		}
-		if actOf(s.Do) == nil {
-			return nil, fmt.Errorf("line %d: nobody knows what %q is", n+1, s.Do)
+		if err != nil || s.Do != "" && actOf(s.Do) == nil {
+			return nil, fmt.Errorf("line %d is %q, want first seed N members N processes N, then a time, what happens, and three numbers: %w", n+1, line, err)
 		}
-		c.Steps = append(c.Steps, s)
 	}
 	return c, nil
 }
@@ -133,45 +126,62 @@ func Draw(seed uint64) *Case {
 
 // drawn is the name of an act, or of a fault, drawn by its rate.
 func drawn(d rng, fault bool) string {
-	sum := 0
-	for i := range acts {
-		if acts[i].fault == fault {
-			sum += acts[i].rate
+	var all []string
+	for _, a := range acts {
+		if a.fault == fault {
+			all = append(all, slices.Repeat([]string{a.name}, a.rate)...)
 		}
 	}
-	n := d.IntN(sum)
-	for i := range acts {
-		if acts[i].fault != fault {
-			continue
+	return all[d.IntN(len(all))]
+}
+
+// Shrink returns the shortest script that it finds by which the same law is broken, within a
+// number of tries.
+func Shrink(c *Case, law Law, tries int) *Case {
+	smaller := false
+	try := func(edit func(*Case)) bool {
+		s := *c
+		s.Steps = slices.Clone(c.Steps)
+		if edit(&s); tries <= 0 || s.String() == c.String() {
+			return false
 		}
-		if n -= acts[i].rate; n < 0 {
-			return acts[i].name
+		tries--
+		fails := false
+		if r := Run(&s, nil); r.Broken != nil && r.Broken.Law == law {
+			c, fails, smaller = &s, true, true
+		}
+		return fails
+	}
+	for again := true; again; again = smaller && tries > 0 {
+		smaller = false
+		for size := len(c.Steps) / 2; size > 0; size /= 2 { // without half of the steps, a quarter, down to one
+			for from := len(c.Steps) - size; from >= 0; from -= size {
+				cut := func(s *Case) { s.Steps = slices.Delete(s.Steps, min(from, len(s.Steps)), min(from+size, len(s.Steps))) }
+				_ = try(cut) || try(func(s *Case) { // but with the time that they took
+					var took time.Duration
+					for _, step := range s.Steps[min(from, len(s.Steps)):min(from+size, len(s.Steps))] {
+						took += step.After
+					}
+					if cut(s); from < len(s.Steps) {
+						s.Steps[from].After += took
+					}
+				})
+			}
+		}
+		for c.Processes > 1 && try(func(s *Case) { s.Processes-- }) {
+		}
+		for c.Members > 1 && try(func(s *Case) { s.Members-- }) {
+		}
+		for i := range c.Steps {
+			for n := range 8 { // small numbers, and times that are short, or at least round
+				try(func(s *Case) { s.Steps[i].A = min(s.Steps[i].A, n) })
+				try(func(s *Case) { s.Steps[i].B = min(s.Steps[i].B, n) })
+				try(func(s *Case) { s.Steps[i].C = min(s.Steps[i].C, n) })
+			}
+			for _, to := range []time.Duration{0, 100 * time.Millisecond, time.Second, c.Steps[i].After.Truncate(time.Second)} {
+				try(func(s *Case) { s.Steps[i].After = min(s.Steps[i].After, to) })
+			}
 		}
 	}
-	panic("no act has a rate")
+	return c
 }
-
-// act is something that can happen.
-type act struct {
-	name string
-	// rate is how often it is drawn beside others, fault tells what is wrong from what is life.
-	rate  int
-	fault bool
-	// do reports whether anything happened.
-	do func(w *world, s Step) bool
-}
-
-func actOf(name string) *act {
-	if i := slices.IndexFunc(acts, func(a act) bool { return a.name == name }); i >= 0 {
-		return &acts[i]
-	}
-	return nil
-}
-
-// spans are how long what has an end goes on.
-var spans = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 15 * time.Second, 30 * time.Second, 70 * time.Second, 150 * time.Second}
-
-func span(n int) time.Duration { return spans[n%len(spans)] }
-
-// latencies are how slow a link can be.
-var latencies = []time.Duration{20 * time.Microsecond, 20 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}

@@ -331,9 +331,10 @@ func (s *Server) Delete(id ID, p *metav1.Preconditions) (Object, error) {
 	return s.end(before), nil
 }
 
-// remove takes an object out, if it is there. A Service takes the Endpoints of its name along.
+// remove takes out what has the name of an object. A Service takes the Endpoints of its name along.
 func (s *Server) remove(o Object) Object {
-	if id := idOf(o); s.get(id) != nil {
+	id := idOf(o)
+	if o = s.get(id); o != nil {
 		if s.commit(o, nil); id.Kind == Services {
 			s.end(s.get(ID{Endpoints, id.Namespace, id.Name}))
 		}
