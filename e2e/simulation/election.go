@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,7 +34,7 @@ const (
 
 // elect takes part until the process ends.
 func (p *Process) elect() {
-	p.term = leader.Term{Identity: p.name, Lease: leaseTime}
+	p.term = leader.Term{Identity: fmt.Sprintf("%s-%d", p.name, p.serial), Lease: leaseTime}
 	p.look()
 }
 
@@ -65,7 +66,7 @@ func (p *Process) look() {
 		if err == nil {
 			r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 			p.term.Saw(p.clock(), r)
-			if other := r.HolderIdentity != "" && r.HolderIdentity != p.name; other && p.leading() {
+			if other := r.HolderIdentity != "" && r.HolderIdentity != p.term.Identity; other && p.leading() {
 				p.depose()
 				p.again()
 				return
@@ -86,7 +87,7 @@ func (p *Process) look() {
 func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
-		HolderIdentity: p.name, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
+		HolderIdentity: p.term.Identity, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
 	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *Server) (any, error) {
 		if lease.ResourceVersion == "" {
 			return s.Create(lease)
@@ -122,7 +123,7 @@ func (p *Process) held(sent time.Time) {
 
 // release gives the Lease up, as a process does that ends in order.
 func (p *Process) release() {
-	if lease := of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.name {
+	if lease := of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
 		now := metav1.NewTime(p.clock())
 		p.world.ingress.edit(leaseID, func(o Object) {
 			o.(*coordinationv1.Lease).Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
@@ -134,5 +135,5 @@ func (p *Process) release() {
 // two thirds of that have not passed since it last asked for it with success.
 func (w *world) mayWrite(p *Process) bool {
 	lease := of[*coordinationv1.Lease](w.ingress.Server, leaseID)
-	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.name)
+	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
 }

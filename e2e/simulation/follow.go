@@ -31,11 +31,13 @@ type follower struct {
 	over           bool
 }
 
-// telling is that something told all up to a revision: a list, or an event.
+// telling is that something told all up to a revision: a list, or an event. writes are how many had
+// taken effect by then.
 type telling struct {
 	revision uint64
 	at       time.Duration
 	list     bool
+	writes   int
 }
 
 // How long a watch lasts, and how long before its end comes a bookmark.
@@ -194,7 +196,7 @@ func (f *follower) tell(revision uint64, list bool) {
 		last, f.told = 0, nil
 	}
 	if revision > last {
-		f.told = append(f.told, telling{revision, f.now, list})
+		f.told = append(f.told, telling{revision, f.now, list, f.process.world.laws.writes})
 	}
 }
 

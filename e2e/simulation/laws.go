@@ -58,6 +58,7 @@ const (
 	restores   = 75 * time.Second
 	comesLate  = 30 * time.Second
 	onItsWay   = 2 * time.Second
+	goAhead    = 100              // other writes: for those that are under way, and removals
 	probeTime  = 10 * time.Second // until a store that went back is noticed
 	sweepEvery = time.Second
 )
@@ -250,6 +251,7 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 				l.removed[at] = true
 			}
 			l.lost(a, key, at, now)
+			l.waited(a, key, at)
 		}
 	}
 	if len(lost) > 0 && !now.serve() {
@@ -293,6 +295,22 @@ func (l *laws) lost(a *attempt, key syncer.Key, at place, now view) {
 		better := there && w.classes() && (now.serve() || w.lately(meddled)) // others may be, or were
 		if serving && !better {
 			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
+		}
+	}
+}
+
+// waited looks at how many other writes went before one that takes out what is gone, while nothing
+// was in the way.
+func (l *laws) waited(a *attempt, key syncer.Key, at place) {
+	w, p := l.world, a.process
+	for _, c := range w.members {
+		pod, m := c.truth.pods[at.uid], memberOf(p.members, c.name)
+		if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
+			continue
+		}
+		told := m.shown(key.Namespace, pod.last)
+		if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name])) && l.writes-told.writes > goAhead {
+			l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
 		}
 	}
 }
