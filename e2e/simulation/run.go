@@ -198,6 +198,9 @@ func (w *world) comesToRest() bool {
 
 // busy says what keeps the world from rest; "" is nothing.
 func (w *world) busy() string {
+	if p := w.leader(); p == nil || w.now-p.since < paced {
+		return "nobody leads, or only just"
+	}
 	for _, p := range w.processes {
 		for lane, s := range p.core.Lanes() {
 			if s.UnderWay > 0 || p.leads() && s.Planned > 0 {
