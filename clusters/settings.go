@@ -63,7 +63,11 @@ func (s *Settings) config() member.Config {
 
 // decoder returns what objects are read with.
 func (s *Settings) decoder() *decode.Decoder {
-	return decode.New(decode.Options{Match: s.Rules.Match, Keep: s.keep})
+	o := decode.Options{Keep: s.keep}
+	if s.Rules != nil {
+		o.Match = s.Rules.Match
+	}
+	return decode.New(o)
 }
 
 // ruleset is a set of rules as the state knows it.

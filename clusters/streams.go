@@ -55,33 +55,41 @@ func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []membe
 func (m *Member) stream(scope member.Scope) *stream {
 	switch scope.Kind {
 	case member.Pods:
-		return follow(m, scope, kube.Pods, "", LivePods, (*decode.Decoder).Pod)
+		return follow(m, scope, kube.Pods, "", LivePods, (*decode.Decoder).ReadPod)
 	case member.Services:
-		return follow(m, scope, kube.Services, "", "", (*decode.Decoder).Service)
+		return follow(m, scope, kube.Services, "", "", byType(kube.Services, (*decode.Decoder).Service))
 	case member.Endpoints:
 		fields := ""
 		if scope.Name != "" {
 			fields = "metadata.name=" + scope.Name
 		}
-		return follow(m, scope, kube.Endpoints, "", fields, (*decode.Decoder).Endpoints)
+		return follow(m, scope, kube.Endpoints, "", fields, byType(kube.Endpoints, (*decode.Decoder).Endpoints))
 	}
-	return follow(m, scope, kube.EndpointSlices, HandWrittenSlices, "", (*decode.Decoder).Slice)
+	return follow(m, scope, kube.EndpointSlices, HandWrittenSlices, "", byType(kube.EndpointSlices, (*decode.Decoder).Slice))
 }
 
-func follow[T member.Object, O runtime.Object](m *Member, scope member.Scope, resource kube.Resource, labels, fields string,
-	read func(*decode.Decoder, O) store.Versioned[T],
+// byType reads objects of which there are few events by way of their type.
+func byType[T member.Object, O runtime.Object](of kube.Resource, read func(*decode.Decoder, O) store.Versioned[T]) func(*decode.Decoder, []byte) (store.Versioned[T], error) {
+	return func(d *decode.Decoder, content []byte) (v store.Versioned[T], err error) {
+		object, err := of.Object(content)
+		if err == nil {
+			v = read(d, object.(O))
+		}
+		return v, err
+	}
+}
+
+func follow[T member.Object](m *Member, scope member.Scope, resource kube.Resource, labels, fields string,
+	read func(*decode.Decoder, []byte) (store.Versioned[T], error),
 ) *stream {
 	to := &sink[T]{member: m, scope: scope}
 	kind := kube.Kind[store.Versioned[T]]{Resource: resource, Namespace: scope.Namespace, Labels: labels, Fields: fields,
 		Convert: func() kube.Convert[store.Versioned[T]] {
 			decoder, rules := m.reading()
 			to.rules = ruleset(rules)
-			return func(o runtime.Object) (*store.Versioned[T], error) {
-				of, ok := o.(O)
-				if !ok {
-					return nil, kube.ErrUndecodable
-				}
-				return new(read(decoder, of)), nil
+			return func(content []byte) (*store.Versioned[T], error) {
+				v, err := read(decoder, content)
+				return &v, err
 			}
 		}}
 	follower := kube.NewFollower(kind, m.access, kube.Sink[store.Versioned[T]](to), m.failed)

@@ -16,13 +16,7 @@ type Labels string
 
 // LabelsOf returns a set as Labels. A pair that no API server accepts, because a comma or an
 // equals sign is in it, is left out: no selector can ask for it.
-func LabelsOf(set map[string]string) Labels { return Labels(AppendLabels(nil, set)) }
-
-// AppendLabels appends the text of a set, for callers who look it up before they keep it.
-func AppendLabels(text []byte, set map[string]string) []byte {
-	if len(set) == 0 {
-		return text
-	}
+func LabelsOf(set map[string]string) Labels {
 	var room [24]string
 	pairs := room[:0]
 	for key, value := range set {
@@ -31,13 +25,7 @@ func AppendLabels(text []byte, set map[string]string) []byte {
 		}
 	}
 	slices.Sort(pairs)
-	for i, pair := range pairs {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, pair...)
-	}
-	return text
+	return Labels(strings.Join(pairs, ","))
 }
 
 // Get returns the value of a key; "" when there is none.

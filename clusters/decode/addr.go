@@ -15,11 +15,11 @@ const maxRaw = 64
 
 // parseIP reads an address by the rules' lenient parser; a text that is none is
 // kept, cut to maxRaw bytes, so that it can be reported.
-func parseIP(text string) syncer.PodIP {
+func parseIP[T ~string | ~[]byte](text T) syncer.PodIP {
 	if len(text) <= maxRaw {
-		if addr, ok := syncer.ParseAddr(text); ok {
+		if addr, ok := syncer.ParseAddr(string(text)); ok {
 			return syncer.PodIP{Addr: addr}
 		}
 	}
-	return syncer.PodIP{Raw: strings.Clone(text[:min(len(text), maxRaw)])}
+	return syncer.PodIP{Raw: strings.Clone(string(text[:min(len(text), maxRaw)]))}
 }

@@ -4,6 +4,7 @@
 package decode
 
 import (
+	"bytes"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -43,7 +44,7 @@ type Decoder struct {
 	seed    maphash.Seed
 	strings [stringSlots]string
 	ports   [portSlots][]syncer.ContainerPort
-	text    []byte // scratch
+	scratch scratch
 }
 
 // Slots are powers of two. All full, a Decoder holds some 0.5 MB.
@@ -57,28 +58,46 @@ const (
 func New(options Options) *Decoder { return &Decoder{options: options, seed: maphash.MakeSeed()} }
 
 // str returns an earlier copy of a short string that tends to repeat.
-func (d *Decoder) str(s string) string {
-	if s == "" || len(s) > longestShared {
-		return s
+func (d *Decoder) str(s string) string { return d.bytes([]byte(s)) }
+
+// bytes is str of a text that is part of something larger.
+func (d *Decoder) bytes(s []byte) string {
+	if len(s) == 0 || len(s) > longestShared {
+		return string(s)
 	}
-	slot := &d.strings[maphash.String(d.seed, s)%stringSlots]
-	if *slot != s {
-		*slot = s
+	slot := &d.strings[maphash.Bytes(d.seed, s)%stringSlots]
+	if *slot != string(s) {
+		*slot = string(s)
 	}
 	return *slot
 }
 
-// labels returns a set as one text, an earlier copy of it if there is one.
-func (d *Decoder) labels(m map[string]string) syncer.Labels {
-	d.text = syncer.AppendLabels(d.text[:0], m)
-	if len(d.text) == 0 || len(d.text) > longestShared {
-		return syncer.Labels(d.text)
+// pair is a label, and its text "key=value".
+type pair struct{ key, value, text []byte }
+
+// labels returns the set that was gathered as syncer.LabelsOf does, an earlier copy of it if there
+// is one. Of a key that repeats the last one counts, as in any map of protobuf.
+func (d *Decoder) labels() syncer.Labels {
+	s := &d.scratch
+	for i := range s.pairs {
+		p, begin := &s.pairs[i], len(s.text)
+		s.text = append(append(append(s.text, p.key...), '='), p.value...)
+		p.text = s.text[begin:]
 	}
-	slot := &d.strings[maphash.Bytes(d.seed, d.text)%stringSlots]
-	if *slot != string(d.text) {
-		*slot = string(d.text)
+	key := func(p pair) []byte { return p.text[:len(p.key)+1] }
+	slices.SortStableFunc(s.pairs, func(a, b pair) int { return bytes.Compare(key(a), key(b)) })
+	begin := len(s.text)
+	for i, p := range s.pairs {
+		repeats := i+1 < len(s.pairs) && bytes.Equal(p.key, s.pairs[i+1].key)
+		if repeats || bytes.ContainsAny(p.key, ",=") || bytes.ContainsAny(p.value, ",=") {
+			continue
+		}
+		if len(s.text) > begin {
+			s.text = append(s.text, ',')
+		}
+		s.text = append(s.text, p.text...)
 	}
-	return syncer.Labels(*slot)
+	return syncer.Labels(d.bytes(s.text[begin:]))
 }
 
 // copyMap copies a map with shared strings; the copy of an empty map is empty,
@@ -106,7 +125,7 @@ func (d *Decoder) sharedPorts(ports []syncer.ContainerPort) []syncer.ContainerPo
 	}
 	slot := &d.ports[h.Sum64()%portSlots]
 	if !slices.Equal(*slot, ports) {
-		*slot = slices.Clip(ports)
+		*slot = slices.Clone(ports)
 	}
 	return *slot
 }
@@ -155,21 +174,10 @@ func appProtocol(p *string) syncer.AppProtocol {
 	return syncer.AppProtocol{Value: *p, Set: true}
 }
 
-// unixSeconds is 0 for no time, and for one that needs more than 32 bits, which is none either.
-func unixSeconds(t metav1.Time) int64 {
-	if second := t.Unix(); !t.IsZero() && second > 0 && second <= math.MaxUint32 {
+// unixSeconds is 0 for what needs more than 32 bits, or is no time at all.
+func unixSeconds(second int64) int64 {
+	if second > 0 && second <= math.MaxUint32 {
 		return second
 	}
 	return 0
-}
-
-// written is when the API server last took a change of an object, by its own clock: managed
-// fields say so, since Kubernetes 1.18. 0: they do not.
-func written(m *metav1.ObjectMeta) (second int64) {
-	for i := range m.ManagedFields {
-		if at := m.ManagedFields[i].Time; at != nil {
-			second = max(second, at.Unix())
-		}
-	}
-	return second
 }

@@ -21,7 +21,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	s := syncer.Service{
 		Key:                      d.key(&svc.ObjectMeta),
 		UID:                      string(svc.UID),
-		Created:                  unixSeconds(svc.CreationTimestamp),
+		Created:                  unixSeconds(svc.CreationTimestamp.Unix()),
 		Labels:                   d.copyMap(svc.Labels),
 		Annotations:              d.annotations(svc.Annotations),
 		Selector:                 d.copyMap(svc.Spec.Selector),

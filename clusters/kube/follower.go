@@ -4,17 +4,17 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"tributary.dev/tributary/internal/wire"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -31,10 +31,10 @@ type Kind[T any] struct {
 	Convert func() Convert[T]
 }
 
-// Convert turns a decoded object into what is kept of it, and must not keep a reference to it.
+// Convert turns an object in protobuf into what is kept of it, and must not keep its bytes.
 // After an error it is as if the object had not been shown. It may be called from two
 // goroutines at once.
-type Convert[T any] func(runtime.Object) (*T, error)
+type Convert[T any] func(content []byte) (*T, error)
 
 // Versioned is an object as a list or a stream shows it.
 type Versioned[T any] struct {
@@ -198,6 +198,7 @@ func (f *Follower[T]) hear(until <-chan time.Time) {
 			f.course.Ended(e.arrived, e.err)
 		default:
 			f.course.Event(f.versioned(e), e.arrived)
+			frames.Put(e.frame)
 		}
 	}
 }
@@ -215,10 +216,11 @@ func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) 
 		return list[T]{err: err}
 	}
 	s.pool.renew(justProved)
-	l.revision, l.err = s.pages(ctx, f.query(), func(object runtime.Object) {
-		if v, ok := f.read(object, convert); ok {
+	l.revision, l.err = s.pages(ctx, f.query(), func(content []byte) error {
+		if v, ok := f.read(content, convert); ok {
 			l.all = append(l.all, v)
 		}
+		return nil
 	})
 	if l.err != nil {
 		l.err = fmt.Errorf("list %s: %w", f.kind.Resource.Resource, bare(l.err))
@@ -236,8 +238,8 @@ func (f *Follower[T]) probe() {
 	defer cancel()
 	// Without selectors, for which old servers would search their whole store.
 	q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}
-	if _, revision, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}); err == nil {
-		f.probes <- revision
+	if _, list, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}, new(bytes.Buffer)); err == nil {
+		f.probes <- number(list.ResourceVersion)
 	}
 }
 
@@ -248,13 +250,13 @@ func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 	case e.err != nil:
 		f.fault(fmt.Errorf("an event of %s: %w", f.kind.Resource.Resource, e.err))
 	case e.kind == watch.Added || e.kind == watch.Modified:
-		if v, ok = f.read(e.object, f.convert); !ok {
+		if v, ok = f.read(e.content, f.convert); !ok {
 			v.Key = syncer.Key{}
 		} else if f.listing != nil {
-			v.Relisted, _ = f.listing(e.object)
+			v.Relisted, _ = f.listing(e.content)
 		}
 	default:
-		if v, ok = f.head(e.object); !ok || e.kind != watch.Deleted {
+		if v, ok = f.head(e.content); !ok || e.kind != watch.Deleted {
 			v.Key = syncer.Key{}
 		}
 	}
@@ -262,27 +264,39 @@ func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 }
 
 // read takes what is kept of an object; false: it cannot be used, and is reported.
-func (f *Follower[T]) read(object runtime.Object, convert Convert[T]) (v Versioned[T], ok bool) {
-	if v, ok = f.head(object); !ok {
+func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], ok bool) {
+	if v, ok = f.head(content); !ok {
 		return v, false
 	}
 	var err error
-	if v.Object, err = convert(object); err != nil {
+	if v.Object, err = convert(content); err != nil {
 		f.fault(fmt.Errorf("%s %s: %w", f.kind.Resource.Resource, v.Key, err))
 	}
 	return v, err == nil
 }
 
-// head takes of an object what is the same for all kinds.
-func (f *Follower[T]) head(object runtime.Object) (v Versioned[T], ok bool) {
-	m, err := meta.Accessor(object)
+// head takes of an object what is the same for all kinds, from its metadata.
+func (f *Follower[T]) head(content []byte) (v Versioned[T], ok bool) {
+	var version string
+	err := wire.Walk(content, func(at wire.Path, _ uint64, value []byte) bool {
+		switch at {
+		case 0x0101:
+			v.Key.Name = string(value)
+		case 0x0103:
+			v.Key.Namespace = string(value)
+		case 0x0105:
+			v.UID = string(value)
+		case 0x0106:
+			version = string(value)
+		}
+		return at == 0x01
+	})
 	if err != nil {
-		f.fault(fmt.Errorf("%w: a %T is no object among %s", ErrUndecodable, object, f.kind.Resource.Resource))
+		f.fault(fmt.Errorf("%w: an object among %s: %w", ErrUndecodable, f.kind.Resource.Resource, err))
 		return v, false
 	}
-	v.Key, v.UID = syncer.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, string(m.GetUID())
-	if v.Revision = number(m.GetResourceVersion()); v.Revision == 0 {
-		f.fault(fmt.Errorf("%w: the resourceVersion %.32q of %s %s is no number", ErrUndecodable, m.GetResourceVersion(),
+	if v.Revision = number(version); v.Revision == 0 {
+		f.fault(fmt.Errorf("%w: the resourceVersion %.32q of %s %s is no number", ErrUndecodable, version,
 			f.kind.Resource.Resource, v.Key))
 		return v, false
 	}

@@ -4,16 +4,18 @@
 package kube
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/internal/wire"
 )
 
 // query is what is listed or watched.
@@ -43,12 +45,13 @@ const (
 )
 
 // pages lists at the latest revision, page by page: a server that has just started and is
-// asked for any revision shows what is long gone. each is called with every object, of which
-// only a page is held at a time. All show one moment, the revision of the list.
-func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object)) (revision uint64, err error) {
+// asked for any revision shows what is long gone. each is called with the bytes of every object,
+// which it must not keep: only a page is held at a time. All show one moment, the revision of the list.
+func (s *Session) pages(ctx context.Context, q query, each func(content []byte) error) (revision uint64, err error) {
 	const shrink = 4
+	var buffer bytes.Buffer
 	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
-		page, at, err := s.page(ctx, q, opts)
+		page, list, err := s.page(ctx, q, opts, &buffer)
 		switch {
 		case err == nil:
 		case tooLarge(err) && opts.Limit > 1:
@@ -58,33 +61,38 @@ func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object))
 			return 0, err
 		}
 		if revision == 0 {
-			revision = at
+			revision = number(list.ResourceVersion)
 		}
-		_ = meta.EachListItem(page, func(object runtime.Object) error {
-			each(object)
-			return nil
+		_ = wire.Walk(page, func(at wire.Path, _ uint64, item []byte) bool {
+			if at == 0x02 {
+				err = cmp.Or(err, each(item))
+			}
+			return false
 		})
-		if list, err := meta.ListAccessor(page); err != nil || list.GetContinue() == "" {
+		if err != nil || list.Continue == "" {
 			return revision, err
-		} else {
-			opts.Continue = list.GetContinue()
 		}
+		opts.Continue = list.Continue
 	}
 }
 
-// page reads one page and its revision.
-func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions) (runtime.Object, uint64, error) {
+// page reads one page into a buffer: its content, with the items in field 2, and its metadata.
+func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions, buffer *bytes.Buffer) (page []byte, list metav1.ListMeta, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	page, err := readObject(ctx, s.request(q, opts).MaxRetries(busyPages))
-	if err != nil {
-		return nil, 0, err
+	page, err = q.resource.answer(ctx, s.request(q, opts).MaxRetries(busyPages), "List", buffer)
+	if err == nil {
+		err = wire.Walk(page, func(at wire.Path, _ uint64, value []byte) bool {
+			if at == 0x01 {
+				err = list.Unmarshal(value)
+			}
+			return false
+		})
 	}
-	list, err := meta.ListAccessor(page)
-	if err != nil || number(list.GetResourceVersion()) == 0 { // it would pass for one without objects
-		return nil, 0, fmt.Errorf("the answer is no list: it is a %T without a resourceVersion", page)
+	if err == nil && number(list.ResourceVersion) == 0 { // it would pass for one without objects
+		err = errors.New("the answer is a list without a resourceVersion")
 	}
-	return page, number(list.GetResourceVersion()), nil
+	return page, list, err
 }
 
 // number reads a revision as a number; 0 when it is none. Revisions are opaque

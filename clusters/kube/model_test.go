@@ -28,7 +28,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -440,11 +439,11 @@ func convert() func() Convert[item] {
 	var lists atomic.Int32
 	return func() Convert[item] {
 		by := lists.Add(1) - 1
-		return func(object runtime.Object) (*item, error) {
-			p, ok := object.(*corev1.Pod)
-			switch {
-			case !ok:
-				return nil, fmt.Errorf("a %T is no pod", object)
+		return func(content []byte) (*item, error) {
+			var p corev1.Pod
+			switch err := p.Unmarshal(content); {
+			case err != nil:
+				return nil, err
 			case p.Labels["value"] == "bad":
 				return nil, fmt.Errorf("it is bad")
 			}

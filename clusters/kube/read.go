@@ -4,20 +4,17 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -56,11 +53,15 @@ type apiObject interface {
 // get reads one object.
 func (s *Session) get(ctx context.Context, r Resource, key syncer.Key) (apiObject, error) {
 	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
-	object, err := readObject(ctx, request)
+	content, err := r.answer(ctx, request, "", new(bytes.Buffer))
 	if err != nil {
 		return nil, err
 	}
-	return isOf(object, r, key)
+	object, err := r.Object(content)
+	if err != nil {
+		return nil, err
+	}
+	return isOf(object, key)
 }
 
 // getByList reads one object by a list of those that have its name; nil: there is none.
@@ -70,7 +71,7 @@ func (s *Session) getByList(ctx context.Context, r Resource, key syncer.Key) (ap
 	if err != nil || len(objects) == 0 {
 		return nil, err
 	}
-	return isOf(objects[0], r, key)
+	return isOf(objects[0], key)
 }
 
 // List reads all objects of a resource in a namespace, or in all where it is empty, that
@@ -80,7 +81,11 @@ func (s *Session) List(ctx context.Context, r Resource, namespace, labels string
 }
 
 func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, revision uint64, err error) {
-	revision, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) })
+	revision, err = s.pages(ctx, q, func(content []byte) error {
+		object, err := q.resource.Object(content)
+		objects = append(objects, object)
+		return err
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, bare(err))
 	}
@@ -97,10 +102,10 @@ func bare(err error) error {
 
 // isOf fails unless an answer is the object that was asked for: what stands in front of a
 // server may mix up answers, or strip them.
-func isOf(object runtime.Object, r Resource, key syncer.Key) (apiObject, error) {
+func isOf(object runtime.Object, key syncer.Key) (apiObject, error) {
 	o, ok := object.(apiObject)
 	switch {
-	case !ok || reflect.TypeOf(object) != reflect.TypeOf(r.object):
+	case !ok:
 		return nil, fmt.Errorf("the answer is a %T", object)
 	case o.GetNamespace() != key.Namespace || o.GetName() != key.Name:
 		return nil, fmt.Errorf("the answer is another object, %.64q in namespace %.64q", o.GetName(), o.GetNamespace())
@@ -119,28 +124,4 @@ func isNotThere(err error, r Resource, key syncer.Key) bool {
 	}
 	details := status.ErrStatus.Details
 	return details != nil && details.Name == key.Name && details.Kind == r.Resource && details.Group == r.Group
-}
-
-// readObject reads what a request is answered with, an object or a list of them.
-func readObject(ctx context.Context, request *rest.Request) (runtime.Object, error) {
-	body, err := request.Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	text, err := io.ReadAll(body)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return nil, errors.New("the answer is empty") // would decode as one without content
-	}
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
-	}
-	if status, ok := object.(*metav1.Status); ok {
-		return nil, apierrors.FromObject(status)
-	}
-	return object, nil
 }

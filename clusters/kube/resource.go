@@ -6,6 +6,8 @@ package kube
 //lint:file-ignore SA1019 v1 Endpoints are what old clusters hold
 
 import (
+	"reflect"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +19,9 @@ type Resource struct {
 	schema.GroupVersionResource
 	object runtime.Object // an empty one
 }
+
+// kind is what one of it is called.
+func (r Resource) kind() string { return reflect.TypeOf(r.object).Elem().Name() }
 
 // What clusters are asked for.
 var (

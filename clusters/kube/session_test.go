@@ -566,7 +566,9 @@ func TestStreams(t *testing.T) {
 					events++
 					if e.err != nil {
 						faults++
-					} else if p := e.object.(*corev1.Pod); p.Name != "a" || !e.arrived.Equal(time.Now()) {
+					} else if p := new(corev1.Pod); p.Unmarshal(e.content) != nil {
+						faults++
+					} else if p.Name != "a" || !e.arrived.Equal(time.Now()) {
 						t.Errorf("event %v", e)
 					}
 				}

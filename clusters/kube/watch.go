@@ -7,19 +7,21 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
+
+	"tributary.dev/tributary/internal/wire"
 )
 
 const (
@@ -40,8 +42,10 @@ const (
 
 // event is one event as read off the wire.
 type event struct {
-	kind   watch.EventType
-	object runtime.Object
+	kind watch.EventType
+	// content is the object in protobuf, a part of the frame.
+	content []byte
+	frame   *[]byte
 	// arrived is when the event's bytes had been read, with a monotonic reading.
 	arrived time.Time
 	// err is why an event makes no sense, or why the stream ended; nil when in order.
@@ -139,34 +143,80 @@ func (st *stream) read(ctx context.Context, s *Session, from io.Reader, r Resour
 	if err != nil {
 		return err
 	}
-	media := runtime.ContentTypeProtobuf // its frames begin with their length
+	next := framesOf // which begin with their length
 	if first[0] == '{' {
-		media = runtime.ContentTypeJSON
+		next = framesOfJSON
 	}
-	negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), r.GroupVersion())
-	objects, events, framer, err := negotiator.StreamDecoder(media, nil)
-	if err != nil {
-		return err
-	}
-	for decoder := streaming.NewDecoder(framer.NewFrameReader(io.NopCloser(body)), events); ; {
-		var raw metav1.WatchEvent
-		if _, _, err := decoder.Decode(nil, &raw); err != nil {
+	read := next(body)
+	for {
+		e := event{frame: frames.Get().(*[]byte)}
+		kind, object, err := read(e.frame)
+		if err != nil {
 			return err
 		}
 		s.heard.now()
-		e := event{kind: watch.EventType(raw.Type), arrived: time.Now()}
-		if e.object, err = runtime.Decode(objects, raw.Object.Raw); err != nil {
-			e.err = fmt.Errorf("%w: %w", ErrUndecodable, err)
-		}
+		e.kind, e.arrived = watch.EventType(kind), time.Now()
+		e.content, e.err = r.content(object, "")
 		switch e.kind {
 		case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		case watch.Error:
-			return cmp.Or(e.err, apierrors.FromObject(e.object))
+			return cmp.Or(e.err, ErrUndecodable)
 		default:
-			e = event{arrived: e.arrived, err: fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, raw.Type)}
+			e.err = fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, kind)
 		}
 		if !st.bring(ctx, e) {
 			return ctx.Err()
 		}
+	}
+}
+
+// frames are used again when their event is told: what changes nothing leaves nothing.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// largestFrame bounds what is read of an event.
+const largestFrame = 16 << 20
+
+// framesOf reads events in protobuf. Each is read into room, and its object is a part of that.
+func framesOf(body *bufio.Reader) func(room *[]byte) (kind string, object []byte, err error) {
+	return func(room *[]byte) (kind string, object []byte, err error) {
+		var length [4]byte
+		if _, err := io.ReadFull(body, length[:]); err != nil {
+			return "", nil, err
+		}
+		size := binary.BigEndian.Uint32(length[:])
+		if size > largestFrame {
+			return "", nil, fmt.Errorf("an event has %d bytes", size)
+		}
+		*room = slices.Grow((*room)[:0], int(size))[:size]
+		if n, err := io.ReadFull(body, *room); err == io.EOF && n < int(size) { // no end in order
+			return "", nil, io.ErrUnexpectedEOF
+		} else if err != nil {
+			return "", nil, err
+		}
+		err = wire.Walk(*room, func(at wire.Path, _ uint64, value []byte) bool {
+			switch at {
+			case 0x01: // type
+				kind = string(value)
+			case 0x0201: // object.raw
+				object = value
+			}
+			return at == 0x02
+		})
+		return kind, object, err
+	}
+}
+
+// framesOfJSON reads events in JSON.
+func framesOfJSON(body *bufio.Reader) func(*[]byte) (kind string, object []byte, err error) {
+	bounded := &io.LimitedReader{R: body}
+	decoder := json.NewDecoder(bounded)
+	return func(*[]byte) (string, []byte, error) {
+		var e struct {
+			Type   string
+			Object json.RawMessage
+		}
+		bounded.N = largestFrame
+		err := decoder.Decode(&e)
+		return e.Type, e.Object, err
 	}
 }

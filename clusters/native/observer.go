@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
@@ -102,12 +101,12 @@ func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(erro
 		return
 	}
 	decoder := decode.New(decode.Options{})
-	convert := func(object runtime.Object) (*theirs, error) {
-		of, ok := object.(*corev1.Endpoints)
-		if !ok {
-			return nil, kube.ErrUndecodable
+	convert := func(content []byte) (*theirs, error) {
+		var of corev1.Endpoints
+		if err := of.Unmarshal(content); err != nil {
+			return nil, err
 		}
-		e := decoder.Endpoints(of).Object
+		e := decoder.Endpoints(&of).Object
 		return &theirs{e.Key, Of(e.Subsets)}, nil
 	}
 	var tasks sync.WaitGroup

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -38,11 +36,9 @@ var Kinds = [...]struct {
 func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(error)) {
 	var group sync.WaitGroup
 	for _, k := range Kinds {
-		convert := func(in runtime.Object) (*Object, error) {
-			if o := Decode(in, c.options.Instance); o != nil {
-				return o, nil
-			}
-			return nil, fmt.Errorf("%T is no %s", in, k.Kind)
+		convert := func(content []byte) (*Object, error) {
+			in, err := k.Object(content)
+			return Decode(in, c.options.Instance), err
 		}
 		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.Labels, Convert: func() kube.Convert[Object] { return convert }}
 		follower := kube.NewFollower(kind, access, c.Sink(k.Kind), fault)
