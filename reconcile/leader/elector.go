@@ -15,13 +15,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-const (
-	// retryPeriod bounds the time between two renewals. A candidate looks after up to 2.2
-	// times as long, so that it notices a release within 2 s.
-	retryPeriod = 750 * time.Millisecond
-	// releaseTimeout bounds the release; a failed one only makes the successor wait.
-	releaseTimeout = time.Second
-)
+// retryPeriod bounds the time between two renewals. A candidate looks after up to 2.2
+// times as long, so that it notices a release within 2 s.
+const retryPeriod = 750 * time.Millisecond
 
 // Options set up an Elector. All fields must be set, but for Labels and Disabled.
 type Options struct {
@@ -82,7 +78,6 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 	defer e.opts.Permit.revoke()
 	if e.opts.Disabled {
 		e.opts.Permit.extend(time.Now().AddDate(100, 0, 0))
-		e.set(func(s *State) { s.Since = time.Now() })
 		lead(ctx)
 		return
 	}
@@ -90,44 +85,43 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
 		e.term(ctx, l, lead)
 	}
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if err := l.release(release); err != nil {
-		e.opts.Logger.Warn("the Lease is not released: a successor waits until it has run out", "lease", l.Describe(), "error", err)
-	}
 }
 
 // term is one candidacy, and the leadership that comes of it. At its end nobody writes.
 func (e *Elector) term(ctx context.Context, l *lock, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	defer stop()
-	leading, end := context.WithCancel(ctx)
-	started, ended := make(chan struct{}), make(chan struct{})
-	l.leading, l.deposed = false, func() { e.opts.Permit.revoke(); stop() }
+	defer context.AfterFunc(ctx, func() {
+		if !l.leading.Load() { // else lead ends, and then the election
+			stop()
+		}
+	})()
+	ended := make(chan struct{})
+	l.leading.Store(false)
+	l.end = func() { e.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: l.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20),
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(started) }, OnStoppedLeading: func() {}},
+		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: l.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(elected context.Context) {
+				defer close(ended)
+				leading, end := context.WithCancel(ctx)
+				defer context.AfterFunc(elected, end)()
+				e.opts.Logger.Info("this process leads", "lease", l.Describe(), "identity", e.opts.Identity)
+				e.since(time.Now())
+				lead(leading)
+				e.opts.Logger.Info("this process leads no longer", "lease", l.Describe())
+				e.since(time.Now())
+				l.end()
+			},
+			OnStoppedLeading: e.opts.Permit.revoke,
+		},
 	})
 	if err != nil {
 		panic("leader election: " + err.Error()) // of constants, and a duration that the configuration validates
 	}
-	go func() {
-		defer close(ended)
-		elector.Run(electing)
-		e.opts.Permit.revoke()
-		end()
-	}()
-	select {
-	case <-started:
-		e.opts.Logger.Info("this process leads", "lease", l.Describe(), "identity", e.opts.Identity)
-		e.set(func(s *State) { s.Since = time.Now() })
-		lead(leading)
-		e.opts.Logger.Info("this process leads no longer", "lease", l.Describe())
-	case <-ctx.Done():
+	if elector.Run(electing); l.leading.Load() {
+		<-ended
 	}
-	stop()
-	<-ended
-	e.set(func(s *State) { s.Since = time.Now() })
 }
 
 // saw notes who holds the Lease, or why that is not known.
@@ -144,11 +138,13 @@ func (e *Elector) saw(holder string, err error) {
 	if err != nil {
 		holder = was.Holder
 	}
-	e.set(func(s *State) { s.Holder, s.Err = holder, err })
-}
-
-func (e *Elector) set(change func(*State)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	change(&e.state)
+	e.state.Holder, e.state.Err = holder, err
+}
+
+func (e *Elector) since(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state.Since = at
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,12 +20,12 @@ import (
 type lock struct {
 	resourcelock.LeaseLock
 	opts *Options
-	// saw is told who holds the Lease, or why that is not known; deposed is called when a
-	// holder finds that somebody else does.
-	saw     func(holder string, err error)
-	deposed func()
+	// saw is told who holds the Lease, or why that is not known; end ends the candidacy, and with it
+	// the Permit.
+	saw func(holder string, err error)
+	end func()
 	// leading is true from the first acknowledged write of a candidacy.
-	leading bool
+	leading atomic.Bool
 	term    Term
 }
 
@@ -48,10 +49,10 @@ func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	switch {
 	case err != nil && !missing:
 		return nil, nil, err
-	case l.leading && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
-		l.deposed()
+	case l.leading.Load() && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
+		l.end()
 		return nil, nil, fmt.Errorf("%q holds the Lease", r.HolderIdentity)
-	case !l.leading && !l.term.MayTake(now):
+	case !l.leading.Load() && !l.term.MayTake(now):
 		return nil, nil, errors.New("another process may count on the Lease")
 	case !missing && r.HolderIdentity != l.opts.Identity:
 		r.HolderIdentity = ""
@@ -64,8 +65,12 @@ func (l *lock) Create(ctx context.Context, r Record) error {
 	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Create(ctx, r) })
 }
 
-// Update implements resourcelock.Interface.
+// Update implements resourcelock.Interface. The elector releases the Lease by one without a holder.
 func (l *lock) Update(ctx context.Context, r Record) error {
+	if r.HolderIdentity == "" {
+		l.opts.Permit.revoke()
+		return l.do(ctx, func(ctx context.Context) error { return l.LeaseLock.Update(ctx, r) })
+	}
 	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Update(ctx, r) })
 }
 
@@ -76,29 +81,14 @@ func (l *lock) hold(ctx context.Context, send func(context.Context) error) error
 		return err
 	}
 	l.opts.Permit.extend(l.term.Renewed(sent))
-	l.leading = true
+	l.leading.Store(true)
 	l.saw(l.opts.Identity, nil)
 	return nil
 }
 
-// release gives the Lease up if this process holds it. Nobody writes any more.
-func (l *lock) release(ctx context.Context) error {
-	return l.do(ctx, func(ctx context.Context) error {
-		r, _, err := l.LeaseLock.Get(ctx)
-		if apierrors.IsNotFound(err) || err == nil && r.HolderIdentity != l.opts.Identity {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		now := metav1.Now()
-		return l.LeaseLock.Update(ctx, Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now, LeaderTransitions: r.LeaderTransitions})
-	})
-}
-
-// do makes a request. An answer that never comes leaves time for others.
+// do makes a request. An answer that never comes leaves time for others, and for an end in order.
 func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, l.term.RenewDeadline()/3)
+	ctx, cancel := context.WithTimeout(ctx, min(3*time.Second, l.term.RenewDeadline()/3))
 	defer cancel()
 	client, err := l.opts.Client(ctx)
 	if err == nil {
