@@ -30,12 +30,12 @@ type Comparison struct {
 	Excluded bool
 
 	// What follows is as Core.Begin finds it: for what the comparison is, since when, whether
-	// this process leads, what others have edited, which objects are under way, and which were refused.
-	work            *lanes.Work
-	taken           time.Time
-	leads           bool
-	edited, refused []plan.Object
-	busy            func(plan.Object) bool
+	// this process leads, which objects are under way, and which were refused.
+	work    *lanes.Work
+	taken   time.Time
+	leads   bool
+	refused []plan.Object
+	busy    func(plan.Object) bool
 	// outdated is true once a request of the replica has begun since.
 	outdated bool
 }

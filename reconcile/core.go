@@ -27,8 +27,6 @@ type Core struct {
 	cache    *cache.Cache
 	queue    *lanes.Queue
 	dispatch *lanes.Dispatch
-	// edited are the objects that others changed since their replica was last compared.
-	edited map[syncer.Key][]plan.Object
 	// changes are the open records of comparisons of which something is planned or under way,
 	// unfinished those that go on in the next one.
 	changes    map[*lanes.Work]*change
@@ -43,7 +41,7 @@ type Core struct {
 func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvider) *Core {
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
-		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), edited: map[syncer.Key][]plan.Object{},
+		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue),
 		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{}, comparing: map[syncer.Key]*Comparison{},
 	}
 }
@@ -93,9 +91,6 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	case o.Kind == plan.KindNamespace:
 		c.addNamespace(now, o.Name, cause)
 	default:
-		if c.leading {
-			c.edited[key] = append(c.edited[key], o)
-		}
 		c.queue.Add(now, key, plan.Addition, cause)
 	}
 }
@@ -115,8 +110,7 @@ func (c *Core) Begin(now time.Time) *Comparison {
 	if w == nil {
 		return nil
 	}
-	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.edited[w.Key], busy: c.dispatch.UnderWay(), refused: c.dispatch.Refused(w.Key)}
-	delete(c.edited, w.Key)
+	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, busy: c.dispatch.UnderWay(), refused: c.dispatch.Refused(w.Key)}
 	c.comparing[w.Key] = of
 	return of
 }
@@ -126,21 +120,15 @@ func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
 
 // Settle plans what a comparison came to. It returns the records that end with it, and what is
 // wrong with the replica. Who stands by plans and tells nothing: its members begin anew before
-// it leads. With again it is to be decided once more: a request has begun since, and it may follow
-// from what that changes.
-func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble, again bool) {
-	if of.outdated {
-		of.outdated, of.busy, of.refused = false, c.dispatch.UnderWay(), c.dispatch.Refused(of.Replica)
-		return nil, trouble, true
-	}
+// it leads. Where a request has begun meanwhile nothing is planned, for what was decided may follow from
+// what that changes: the replica is compared again.
+func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
 	delete(c.comparing, of.Replica)
-	if !of.leads {
-		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
+	if of.outdated {
+		c.queue.Add(now, of.Replica, plan.Removal)
 	}
-	for i := range of.Actions {
-		if o := of.Actions[i].Object(); slices.Contains(of.edited, o) {
-			c.dispatch.Repair(now, o)
-		}
+	if of.outdated || !of.leads {
+		of.Actions, of.Waiting.More = nil, of.outdated || of.Waiting.More || len(of.Actions) > 0
 	}
 	trouble = of.trouble()
 	if ended = c.settle(now, of, trouble.Conflicts); !of.leads {
@@ -149,7 +137,7 @@ func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, tro
 	for o, err := range c.dispatch.Failed(of.Replica) {
 		trouble.Conflicts = append(trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
 	}
-	return ended, trouble, false
+	return ended, trouble
 }
 
 // Done ends a comparison that was settled: the replica may be compared again.
@@ -176,12 +164,9 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 // that is not known, and why it was not taken. With lapsed there was no right to wait for an
 // answer, or to send. The grant has ended, and the record with it that is returned.
 func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (ended []record.Change) {
-	key, sent := g.Work.Key, g.Action
+	sent := g.Action
 	if o != nil {
 		c.cache.Take(o, g.Store)
-		if err == nil && !sent.Took(o.Service, o.Endpoints, o.Slice) {
-			c.edited[key] = append(c.edited[key], o.Object)
-		}
 	}
 	if err == nil || !lapsed { // else it is sent again
 		c.changes[g.Work].wrote(now, sent, err)

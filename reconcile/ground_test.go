@@ -284,7 +284,7 @@ func (g *ground) settled() {
 	g.t.Helper()
 	g.pass(time.Second) // a Service goes after what the scene has looked at
 	g.r.Step(func(c *Core, _ time.Time) {
-		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished)+len(c.edited) > 0 || len(c.dispatch.Failed(web)) > 0 {
+		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished) > 0 || len(c.dispatch.Failed(web)) > 0 {
 			g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, c.Waiting(), len(c.changes)+len(c.unfinished), c.dispatch.Failed(web))
 		}
 	})

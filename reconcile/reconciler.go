@@ -212,10 +212,8 @@ func (r *Reconciler) compareAll(ctx context.Context) {
 func (r *Reconciler) compare(c *Comparison) {
 	var ended []record.Change
 	var trouble metrics.Trouble
-	for again := true; again; {
-		r.core.Decide(c)
-		r.Step(func(core *Core, now time.Time) { ended, trouble, again = core.Settle(now, c) })
-	}
+	r.core.Decide(c)
+	r.Step(func(core *Core, now time.Time) { ended, trouble = core.Settle(now, c) })
 	r.tell(c)
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
 	if c.leads {

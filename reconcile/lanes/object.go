@@ -151,9 +151,8 @@ type repair struct {
 	until   time.Time
 }
 
-// Repair counts that a comparison has an action on an object which somebody else has changed.
-// Call it before Replace.
-func (d *Dispatch) Repair(now time.Time, o plan.Object) {
+// repair counts that an object is put right which somebody else has changed.
+func (d *Dispatch) repair(now time.Time, o plan.Object) {
 	r := d.repairs[o]
 	if r == nil {
 		if len(d.repairs) >= manyRepairs {

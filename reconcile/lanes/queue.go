@@ -50,6 +50,9 @@ func (w *Work) gather(other *Work) {
 	keepOldest(w.arrivals, other.arrivals)
 }
 
+// repairs reports whether others have changed what stands, perhaps on the way: no member has news.
+func (w *Work) repairs() bool { return w.Causes == 0 || w.Cause.Event == record.EventRepaired }
+
 func keepOldest(of, others map[string]time.Time) {
 	for member, at := range others {
 		if known, ok := of[member]; !ok || at.Before(known) {

@@ -78,17 +78,3 @@ func loses(ports, standing []syncer.Port) bool {
 	}
 	return len(ports) > 0 && within(ports, standing) && !within(standing, ports)
 }
-
-// Took reports whether an object that the action wrote, as the server answered, is what was
-// sent: others may edit what passes. All but the one of the action's kind are nil.
-func (a *Action) Took(service *Service, endpoints *Endpoints, slice *Slice) bool {
-	switch {
-	case a.Service != nil && service != nil:
-		return service.ClusterIP == "None" && !service.HasSelector && samePorts(service.Ports, a.Service.Ports)
-	case a.Endpoints != nil && endpoints != nil:
-		return sameSubsets(endpoints.Subsets, a.Endpoints.Subsets)
-	case a.Slice != nil && slice != nil:
-		return !slice.Malformed && sameEndpoints(slice.Endpoints, a.Slice.Endpoints) && sameNumbers(slice.Ports, a.Slice.Ports)
-	}
-	return true
-}
