@@ -14,7 +14,7 @@ const module = "tributary.dev/tributary/"
 // TestPurePackagesReachNoIO keeps clients, network, logs and metrics out of the
 // packages that only decide.
 func TestPurePackagesReachNoIO(t *testing.T) {
-	for _, pure := range []string{"syncer", "reconcile/plan", "clusters/member", "clusters/store"} {
+	for _, pure := range []string{"syncer", "reconcile/plan", "reconcile/ports", "clusters/member", "clusters/store"} {
 		for _, dependency := range dependencies(t, pure) {
 			for _, banned := range []string{"net/http", "log/slog", "os", "k8s.io/client-go", "k8s.io/klog", "github.com/prometheus"} {
 				if dependency == banned || strings.HasPrefix(dependency, banned+"/") {

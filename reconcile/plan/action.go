@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,9 +94,9 @@ func (a Action) Lane() Lane { return a.lane }
 func (a *Action) endpoints() []syncer.Endpoint {
 	switch {
 	case a.Slice != nil:
-		return slices.Collect(endpointsOf(a.Slice))
+		return endpointsOf(a.Slice)
 	case a.Endpoints != nil:
-		return slices.Collect(endpointsIn(a.Endpoints.Subsets))
+		return endpointsIn(a.Endpoints.Subsets)
 	}
 	return nil
 }

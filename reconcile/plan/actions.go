@@ -32,6 +32,9 @@ func Foresee(now Current, want *Desired) ([]Action, Waiting) { return compare(no
 
 func compare(now Current, want *Desired, atOnce bool) ([]Action, Waiting) {
 	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil, atOnce: atOnce}
+	if now.Service != nil {
+		c.owner = now.Service.UID
+	}
 	if c.gone {
 		c.want = &Desired{Key: now.Key, settings: &Settings{}}
 	} else {
@@ -58,8 +61,9 @@ type comparison struct {
 	// gone is true where nobody wants the replica, whole where more may be written than what takes
 	// away, atOnce where nothing waits for what is to be made first.
 	gone, whole, atOnce bool
-	// lacking are the names of ports that the Service has yet to get.
+	// lacking are the names of ports that the Service has yet to get, owner is its UID, if it stands.
 	lacking []string
+	owner   string
 }
 
 // action begins the write of an object.
@@ -172,7 +176,7 @@ func (c *comparison) service() bool {
 
 func (c *comparison) updateService(s *Service, w *wish) {
 	for _, p := range w.service.Ports {
-		if !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
+		if !c.atOnce && !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
 			c.lacking = append(c.lacking, p.Name)
 		}
 	}
@@ -198,9 +202,6 @@ func (c *comparison) updateService(s *Service, w *wish) {
 
 // lacks reports whether the Service has yet to get a port of the object.
 func (c *comparison) lacks(w *wish) bool {
-	if c.atOnce {
-		return false
-	}
 	of := func(ports []syncer.Port) bool {
 		return slices.ContainsFunc(ports, func(p syncer.Port) bool { return slices.Contains(c.lacking, p.Name) })
 	}
@@ -244,7 +245,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 		why = "has what Tributary does not write"
 	case !w.stands(&s.Meta):
 		why = dressed
-	case c.whole && s.Owner != c.owner():
+	case c.whole && s.Owner != c.owner:
 		why = "belongs to another Service"
 	default:
 		return false
@@ -293,17 +294,9 @@ func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
 	}
 	a := c.action(Create, kind, name, "new", nil)
 	if a.write(w, nil); kind == KindEndpointSlice {
-		a.Owner = c.owner()
+		a.Owner = c.owner
 	}
 	c.change(a, nil, urgent)
-}
-
-// owner is the UID of the Service that slices belong to; nobody knows that of one that is foreseen.
-func (c *comparison) owner() string {
-	if c.now.Service == nil {
-		return ""
-	}
-	return c.now.Service.UID
 }
 
 // write makes an object that stands what it should be, or has it go where w is nil. Where that has to
@@ -328,7 +321,7 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 		a.Verb = Delete
 	default:
 		if a.write(w, o.Meta); o.slice != nil {
-			a.Owner = c.owner()
+			a.Owner = c.owner
 		}
 	}
 	c.change(a, o.endpoints, left.takes)

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -42,32 +41,32 @@ func Change(now Current, written []Action) Delta {
 // one and stays in another has not left.
 func deltaOf(before, after []syncer.Endpoint) (d Delta) {
 	was, is := placesOf(before), placesOf(after)
-	all := maps.Clone(was)
-	maps.Copy(all, is)
-	maps.DeleteFunc(all, func(at netip.AddrPort, _ bool) bool { // what stays as it is
-		wasReady, stood := was[at]
-		isReady, stands := is[at]
-		return stood && stands && wasReady == isReady
-	})
-	for _, at := range slices.SortedFunc(maps.Keys(all), netip.AddrPort.Compare) {
-		text := at.String()
-		if at.Port() == 0 {
-			text = at.Addr().String()
-		}
-		_, stood := was[at]
-		isReady, stands := is[at]
-		switch {
+	for at, isReady := range is {
+		switch wasReady, stood := was[at]; {
 		case !stood:
-			d.Added = append(d.Added, text)
-		case !stands:
-			d.Removed = append(d.Removed, text)
-		case isReady:
-			d.Readied = append(d.Readied, text)
-		default:
-			d.Unreadied = append(d.Unreadied, text)
+			d.Added = append(d.Added, text(at))
+		case isReady && !wasReady:
+			d.Readied = append(d.Readied, text(at))
+		case wasReady && !isReady:
+			d.Unreadied = append(d.Unreadied, text(at))
 		}
 	}
+	for at := range was {
+		if _, stands := is[at]; !stands {
+			d.Removed = append(d.Removed, text(at))
+		}
+	}
+	for _, list := range [][]string{d.Added, d.Removed, d.Readied, d.Unreadied} {
+		slices.Sort(list)
+	}
 	return d
+}
+
+func text(at netip.AddrPort) string {
+	if at.Port() == 0 {
+		return at.Addr().String()
+	}
+	return at.String()
 }
 
 // placesOf are addresses by port, which is 0 where there is none, and whether one is ready there.

@@ -6,7 +6,7 @@
 //
 // A newcomer starts at Merge (merge.go): what all members give to one replica, and what stands
 // of those that are not listed (member.go), becomes its Desired state. member.go also decides
-// which endpoints are published as ready, ports.go unites the members' ports, and traits.go says which
+// which endpoints are published as ready, package ports unites the members' ports, and traits.go says which
 // labels and annotations go with it. Actions (actions.go) compares what is desired with what stands
 // (Current, current.go), object by object (objects.go), and returns the writes that may be sent at this
 // moment; after each answer the replica is compared again. Where the whole of a write has to wait, or

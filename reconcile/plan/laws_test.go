@@ -291,7 +291,7 @@ func gone(t testing.TB, w *world, want *Desired, actions []Action) {
 		}
 	}
 	if e := now.Endpoints; e != nil && e.Owned && !w.now.Busy(Object{KindEndpoints, "shop", "web"}) {
-		for at := range endpointsIn(e.Subsets) {
+		for _, at := range endpointsIn(e.Subsets) {
 			if as := wantedAs(want, at.Addr, syncer.KindEndpoints); stateOf(at.Ready) > as {
 				t.Errorf("%s of Endpoints is to be %d, and stands as %d", at.Addr, as, stateOf(at.Ready))
 			}

@@ -22,11 +22,11 @@ type object struct {
 }
 
 func (c *Current) objectOf(s *Slice) *object {
-	return &object{Object{KindEndpointSlice, c.Key.Namespace, s.Name}, &s.Meta, s, slices.Collect(endpointsOf(&s.Slice))}
+	return &object{Object{KindEndpointSlice, c.Key.Namespace, s.Name}, &s.Meta, s, endpointsOf(&s.Slice)}
 }
 
 func (c *Current) objectOfEndpoints() *object {
-	return &object{Object{KindEndpoints, c.Key.Namespace, c.Key.Name}, &c.Endpoints.Meta, nil, slices.Collect(endpointsIn(c.Endpoints.Subsets))}
+	return &object{Object{KindEndpoints, c.Key.Namespace, c.Key.Name}, &c.Endpoints.Meta, nil, endpointsIn(c.Endpoints.Subsets)}
 }
 
 // objects are all of those.

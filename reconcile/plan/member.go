@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tributary.dev/tributary/reconcile/ports"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -39,9 +40,6 @@ type member struct {
 	orphan bool
 	// service is the source; nil where there is none, or nobody knows it.
 	service *syncer.Service
-	// portChanges is what ports of the source become, by their names, that have another name in the
-	// replica, or are lost: nil.
-	portChanges map[string]*unitedPort
 	// slices are those of ours that stand of it, without those that are being deleted.
 	slices []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is
@@ -60,6 +58,15 @@ func (m *member) stands() bool {
 
 // byHand reports whether the member's endpoints are written by hand.
 func (m *member) byHand() bool { return m.service != nil && m.service.Selector == nil }
+
+// ports are those of the source.
+func (m *member) ports() *ports.Source {
+	return &ports.Source{Member: m.Member, Ports: m.service.Ports, ByHand: m.byHand(), Serves: func(name string) bool {
+		return slices.ContainsFunc(m.slices, func(s *Slice) bool {
+			return len(s.Endpoints) > 0 && slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == name })
+		})
+	}}
+}
 
 // feeds reports whether the member has a share in the replica.
 func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
@@ -125,7 +132,7 @@ func (m *member) read(apart bool) {
 		if m.service == nil && m.SourceOpen && !slices.Contains(m.families, s.Family) {
 			m.families = append(m.families, s.Family)
 		}
-		for e := range endpointsOf(&s.Slice) {
+		for _, e := range endpointsOf(&s.Slice) {
 			if apart {
 				e.Only = syncer.KindEndpointSlices
 			}
@@ -141,7 +148,7 @@ func (m *member) read(apart bool) {
 // another took away, whose Endpoints are yet to be written.
 func (m *merger) readEndpoints() {
 	starts := !slices.ContainsFunc(m.members, func(one *member) bool { return one.Listed })
-	for e := range endpointsIn(m.now.Endpoints.Subsets) {
+	for _, e := range endpointsIn(m.now.Endpoints.Subsets) {
 		sliced := false
 		for _, one := range m.members {
 			standing, here := one.standing()[e.Addr], e

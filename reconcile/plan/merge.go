@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/reconcile/ports"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -113,13 +114,20 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	if left {
 		standing = slices.Clip(append([]syncer.ServicePort{}, now.Service.Ports...))
 	}
-	united := unite(standing, sources)
-	if left || len(sources) > 1 {
-		for _, one := range sources {
-			one.fit(len(united.ports) > 0)
+	listed := make([]*ports.Source, len(sources))
+	for i, one := range sources {
+		listed[i] = one.ports()
+	}
+	united := ports.Unite(standing, listed)
+	for i, one := range sources {
+		if left || len(sources) > 1 {
+			one.endpoints = united.Fit(listed[i], one.endpoints)
 		}
 	}
-	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish(), Conflicts: united.conflicts}
+	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish()}
+	for _, c := range united.Conflicts {
+		d.Conflicts = append(d.Conflicts, Conflict{ConflictPort, c.Member, c.Message})
+	}
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
 	var oldest *syncer.Service
@@ -127,7 +135,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 		d.Labels = now.Service.Labels.Map()
 	} else if len(sources) > 0 {
 		oldest = sources[0].service
-		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{united.servicePorts(sources)}}
+		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{united.Ports()}}
 		d.Labels = d.service.labels
 	}
 	m.endpoints(d, oldest)
@@ -245,7 +253,7 @@ func (m *merger) pack(d *Desired) {
 		packed := m.slicesOf(one)
 		d.inSlices[one.Member] = claimsOf(func(yield func(string, syncer.Endpoint) bool) {
 			for _, w := range packed {
-				for e := range endpointsOf(w.slice) {
+				for _, e := range endpointsOf(w.slice) {
 					yield(w.slice.Name, e)
 				}
 			}

@@ -4,40 +4,34 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 
 	"tributary.dev/tributary/syncer"
 )
 
 // endpointsOf are the endpoints of a slice with its ports.
-func endpointsOf(s *syncer.Slice) iter.Seq[syncer.Endpoint] {
-	return func(yield func(syncer.Endpoint) bool) {
-		for _, e := range s.Endpoints {
-			if e.Ports = s.Ports; !yield(e) {
-				return
-			}
-		}
+func endpointsOf(s *syncer.Slice) []syncer.Endpoint {
+	all := slices.Clone(s.Endpoints)
+	for i := range all {
+		all[i].Ports = s.Ports
 	}
+	return all
 }
 
 // endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
-func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
-	return func(yield func(syncer.Endpoint) bool) {
-		for i := range subsets {
-			s := &subsets[i]
-			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
-				for _, a := range list {
-					e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
-						NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
-					e.Grade = e.StandingGrade(false)
-					if !yield(e) {
-						return
-					}
-				}
+func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
+	for i := range subsets {
+		s := &subsets[i]
+		for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
+			for _, a := range list {
+				e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
+					NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
+				e.Grade = e.StandingGrade(false)
+				all = append(all, e)
 			}
 		}
 	}
+	return all
 }
 
 // samePorts compares a Service's ports as stored with those wanted.

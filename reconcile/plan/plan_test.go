@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,29 +47,6 @@ func TestOwned(t *testing.T) {
 		if ours != c.want || ours && replica != shopWeb {
 			t.Errorf("%s: %v %t, want %t", c.name, replica, ours, c.want)
 		}
-	}
-}
-
-func TestCopiedLabelsAndAnnotations(t *testing.T) {
-	source := map[string]string{
-		"app": "web", "team": "red", "bad value": "x", "ok": "no value!", syncer.LabelHeadless: "", syncer.LabelManagedBy: "helm",
-		syncer.LabelEndpointsManagedBy: "x", "tributary.dev/x": "y", syncer.LabelServiceName: "other", syncer.LabelSkipMirror: "false",
-	}
-	if got := copiedLabels(source, func(key string) bool { return key != "team" }); !maps.Equal(got, map[string]string{"app": "web"}) {
-		t.Errorf("labels %v", got)
-	}
-	if got := copiedLabels(source, nil); len(got) > 0 {
-		t.Errorf("labels %v", got)
-	}
-	annotations := map[string]string{
-		"a": "1", "Example.com/B": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", syncer.AnnotationReplica: "x/y",
-		syncer.AnnotationTriggerTime: "now", "z": strings.Repeat("z", maxCopied), "bytes": "\xff",
-	}
-	if got := copiedAnnotations(annotations, all); !maps.Equal(got, map[string]string{"a": "1", "Example.com/B": "2"}) {
-		t.Errorf("annotations %v", got)
-	}
-	if got := copiedAnnotations(annotations, nil); len(got) > 0 {
-		t.Errorf("annotations %v", got)
 	}
 }
 
@@ -166,7 +142,7 @@ func TestDesired(t *testing.T) {
 	}
 	var got []string
 	for _, backend := range want.Backends() {
-		got = append(got, backend.Member+" "+text(&backend.Endpoint))
+		got = append(got, backend.Member+" "+textOf(&backend.Endpoint))
 	}
 	if !slices.Equal(got, []string{"a 10.1.0.1", "a 10.1.0.2!", "b 10.2.0.1!"}) {
 		t.Errorf("backends %v", got)

@@ -262,8 +262,8 @@ func (s *story) tell(say func(string, ...any)) {
 			continue
 		}
 		var addrs []string
-		for e := range endpointsOf(&of.Slice) {
-			addrs = append(addrs, text(&e))
+		for _, e := range endpointsOf(&of.Slice) {
+			addrs = append(addrs, textOf(&e))
 		}
 		say("%s %v: %s", of.Name, of.Ports, strings.Join(addrs, " "))
 		if s.shows {
@@ -275,8 +275,8 @@ func (s *story) tell(say func(string, ...any)) {
 	if of := s.now.Endpoints; of != nil && of.Owned {
 		for _, subset := range of.Subsets {
 			var addrs []string
-			for e := range endpointsIn([]syncer.Subset{subset}) {
-				addrs = append(addrs, text(&e))
+			for _, e := range endpointsIn([]syncer.Subset{subset}) {
+				addrs = append(addrs, textOf(&e))
 			}
 			say("Endpoints %v: %s", subset.Ports, strings.Join(addrs, " "))
 		}
@@ -286,7 +286,7 @@ func (s *story) tell(say func(string, ...any)) {
 	}
 }
 
-func text(e *syncer.Endpoint) string {
+func textOf(e *syncer.Endpoint) string {
 	switch {
 	case e.Terminating:
 		return e.Addr.String() + "~"

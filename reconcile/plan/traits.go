@@ -9,17 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"tributary.dev/tributary/syncer"
 )
 
 // overCapacity is the value of the annotation of that name.
 const overCapacity = "truncated"
-
-// maxCopied bounds the annotations that a member can make a replica carry. An API server
-// refuses an object whose annotations have more than 256 KiB together.
-const maxCopied = 64 << 10
 
 // traits are the labels and annotations of an object.
 type traits struct {
@@ -48,9 +43,9 @@ func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *sync
 	if t.left {
 		return t
 	}
-	t.labels = copiedLabels(source.Labels, s.CopyLabel)
+	t.labels = syncer.CopiedLabels(source.Labels, s.CopyLabel)
 	if kind == KindService {
-		t.annotations = copiedAnnotations(source.Annotations, s.CopyAnnotation)
+		t.annotations = syncer.CopiedAnnotations(source.Annotations, s.CopyAnnotation)
 	}
 	h := fnv.New64a()
 	for _, set := range []map[string]string{t.labels, t.annotations} {
@@ -96,58 +91,6 @@ func (a *Action) dress(standing *Meta, t *traits) {
 	}
 	maps.Copy(a.Labels, t.marks)
 	a.Annotations[syncer.AnnotationReplica] = a.Replica.String()
-}
-
-// reservedLabels mean something about the object they are on, so that a Service's copy of
-// them must not reach a replica; so do all of our own domain.
-var reservedLabels = map[string]bool{
-	syncer.LabelManagedBy: true, syncer.LabelSliceManagedBy: true, syncer.LabelServiceName: true, syncer.LabelSourceCluster: true,
-	syncer.LabelHeadless: true, syncer.LabelSkipMirror: true, syncer.LabelEndpointsManagedBy: true,
-}
-
-// copiedLabels are the labels of a source that its replica takes over: those that are chosen,
-// not reserved, and accepted by the API.
-func copiedLabels(source map[string]string, chosen func(key string) bool) map[string]string {
-	out := make(map[string]string, len(source)+6)
-	for key, value := range source {
-		if chosen != nil && !reservedLabels[key] && !strings.HasPrefix(key, syncer.AnnotationPrefix) &&
-			syncer.IsQualifiedName(key) && syncer.IsLabelValue(value) && chosen(key) {
-			out[key] = value
-		}
-	}
-	return out
-}
-
-// reservedAnnotations mean something about the object they are on, or record how it was made;
-// so do all in the domains of reservedDomains.
-var (
-	reservedAnnotations = map[string]bool{
-		"kubectl.kubernetes.io/last-applied-configuration": true,
-		"control-plane.alpha.kubernetes.io/leader":         true,
-		"service.kubernetes.io/topology-mode":              true,
-		"service.kubernetes.io/topology-aware-hints":       true,
-	}
-	reservedDomains = []string{syncer.AnnotationPrefix, "endpoints.kubernetes.io/", "endpointslice.kubernetes.io/"}
-)
-
-// copiedAnnotations are the annotations of a source that its replica takes over: likewise,
-// and as many as there is room for, in the order of their keys.
-func copiedAnnotations(source map[string]string, chosen func(key string) bool) map[string]string {
-	out := map[string]string{}
-	if chosen == nil {
-		return out
-	}
-	room := maxCopied
-	for _, key := range slices.Sorted(maps.Keys(source)) {
-		value := source[key]
-		reserved := reservedAnnotations[key] || slices.ContainsFunc(reservedDomains, func(d string) bool { return strings.HasPrefix(key, d) })
-		// The API checks keys as if they were in lower case.
-		if n := len(key) + len(value); n <= room && !reserved && syncer.IsQualifiedName(strings.ToLower(key)) && utf8.ValidString(value) && chosen(key) {
-			out[key] = value
-			room -= n
-		}
-	}
-	return out
 }
 
 // reserveOf is the annotation that names the endpoints of a slice that are of the reserve; ""

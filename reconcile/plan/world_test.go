@@ -239,7 +239,7 @@ func (w *world) endpoints() (sliced, whole []syncer.Endpoint) {
 		}
 	}
 	if w.now.Endpoints != nil && w.now.Endpoints.Owned {
-		whole = slices.Collect(endpointsIn(w.now.Endpoints.Subsets))
+		whole = endpointsIn(w.now.Endpoints.Subsets)
 	}
 	return sliced, whole
 }

@@ -1,7 +1,11 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+// Package ports decides which ports the Service of a replica has, and under which names the endpoints
+// of its members have them. A newcomer starts at Unite, whose table is all of the rules.
+//
+// What never happens here: an endpoint is judged by anything but its ports, or an input changed.
+package ports
 
 import (
 	"fmt"
@@ -10,23 +14,42 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// unitedPort is a port of a replica.
-type unitedPort struct {
+// Source is the Service of a member.
+type Source struct {
+	Member string
+	Ports  []syncer.ServicePort
+	// ByHand is true where the endpoints are written by hand.
+	ByHand bool
+	// Serves reports whether endpoints that stand of the member have a port of that name.
+	Serves func(name string) bool
+
+	// changes is what ports become, by their names, that have another name in the replica, or are
+	// lost: nil.
+	changes map[string]*port
+}
+
+// port is a port of a replica.
+type port struct {
 	syncer.ServicePort
 	// owner is whose it is, targets are what the sources say, the owner first.
 	owner   string
 	targets []syncer.TargetPort
 }
 
-// union is the merge of the port lists of all sources, oldest first.
-type union struct {
-	left      bool // the first are those of the replica's Service as it stands
-	ports     []*unitedPort
-	conflicts []Conflict
+// Union is the merge of the port lists of all sources, oldest first.
+type Union struct {
+	// Conflicts are what the Services disagree about.
+	Conflicts []Conflict
+
+	left   bool // the first are those of the replica's Service as it stands
+	byHand bool
+	ports  []*port
 }
 
-// unite merges the ports of the sources, which come oldest first, and tells each what became
-// of its port names. Ports are one where protocol and number are; the oldest names it:
+// Conflict is a disagreement that Member loses.
+type Conflict struct{ Member, Message string }
+
+// Unite merges the ports of the sources, which come oldest first. Ports are one where protocol and number are; the oldest names it:
 //
 //	oldest     younger       replica    the younger one's endpoints
 //	http 80    http 80       http 80    keep the port
@@ -41,26 +64,26 @@ type union struct {
 //
 // Where the replica's Service stays as it stands, its ports are the oldest: standing, else nil.
 // What a member serves already it does not lose to them.
-func unite(standing []syncer.ServicePort, sources []*member) *union {
-	u := &union{left: standing != nil}
+func Unite(standing []syncer.ServicePort, sources []*Source) *Union {
+	u := &Union{left: standing != nil}
 	for _, p := range standing {
-		u.ports = append(u.ports, &unitedPort{ServicePort: p, owner: "the replica"})
+		u.ports = append(u.ports, &port{ServicePort: p, owner: "the replica"})
 	}
 	for _, s := range sources {
-		s.portChanges = map[string]*unitedPort{}
-		for _, p := range acceptable(s.service.Ports) {
+		s.changes, u.byHand = map[string]*port{}, u.byHand || s.ByHand
+		for _, p := range acceptable(s.Ports) {
 			u.add(s, p)
 		}
 	}
 	for _, s := range sources {
-		if len(u.ports) > 0 && len(acceptable(s.service.Ports)) == 0 {
+		if len(u.ports) > 0 && len(acceptable(s.Ports)) == 0 {
 			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, u.ports[0].owner))
 		}
 	}
 	return u
 }
 
-func (u *union) find(is func(*unitedPort) bool) *unitedPort {
+func (u *Union) find(is func(*port) bool) *port {
 	if at := slices.IndexFunc(u.ports, is); at >= 0 {
 		return u.ports[at]
 	}
@@ -68,73 +91,65 @@ func (u *union) find(is func(*unitedPort) bool) *unitedPort {
 }
 
 // add decides which port of the replica one of a source is. Beside others each needs a name of its own.
-func (u *union) add(s *member, p syncer.ServicePort) {
-	o := u.find(func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
+func (u *Union) add(s *Source, p syncer.ServicePort) {
+	o := u.find(func(o *port) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
 	if o == nil && p.Name == "" && len(u.ports) == 1 && u.ports[0].Protocol == p.Protocol {
 		o = u.ports[0]
 	}
-	rival := u.find(func(o *unitedPort) bool { return o.Name == p.Name || o.Name == "" || p.Name == "" })
+	rival := u.find(func(o *port) bool { return o.Name == p.Name || o.Name == "" || p.Name == "" })
 	switch {
 	case o == nil && rival == nil:
-		o = &unitedPort{ServicePort: p, owner: s.Member}
+		o = &port{ServicePort: p, owner: s.Member}
 		u.ports = append(u.ports, o)
-	case o == nil && u.left && s.has(p.Name):
+	case o == nil && u.left && s.Serves(p.Name):
 		return
 	case o == nil:
-		s.portChanges[p.Name] = nil
+		s.changes[p.Name] = nil
 		u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
 			portText(p), s.Member, portText(rival.ServicePort), rival.owner))
 		return
 	}
 	if o.targets = append(o.targets, p.Target); o.Name != p.Name {
-		s.portChanges[p.Name] = o
+		s.changes[p.Name] = o
 	}
 }
 
-func (u *union) conflict(s *member, message string) {
-	u.conflicts = append(u.conflicts, Conflict{ConflictPort, s.Member, message})
+func (u *Union) conflict(s *Source, message string) {
+	u.Conflicts = append(u.Conflicts, Conflict{s.Member, message})
 }
 
-// servicePorts are the ports of the replica's Service.
-func (u *union) servicePorts(sources []*member) []syncer.ServicePort {
-	var out []syncer.ServicePort
+// Ports are those of the replica's Service.
+func (u *Union) Ports() (out []syncer.ServicePort) {
 	for _, p := range u.ports {
 		port := p.ServicePort
-		port.Target = p.target(sources)
+		port.Target = p.target(u.byHand)
 		out = append(out, port)
 	}
 	return out
 }
 
-// has reports whether endpoints that stand of the member have a port of that name.
-func (m *member) has(port string) bool {
-	return slices.ContainsFunc(m.slices, func(s *Slice) bool {
-		return len(s.Endpoints) > 0 && slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == port })
-	})
-}
-
-// fit renames and drops ports of the endpoints as the union decided. An endpoint that has no
+// Fit renames and drops ports of a source's endpoints. An endpoint that has no
 // port left is absent; so is one without ports where the replica has some, because
 // consumers would send traffic to any port of it.
-func (m *member) fit(ported bool) {
+func (u *Union) Fit(s *Source, endpoints []syncer.Endpoint) []syncer.Endpoint {
 	portless := func(e syncer.Endpoint) bool { return len(e.Ports) == 0 }
-	if len(m.portChanges) == 0 && !(ported && slices.ContainsFunc(m.endpoints, portless)) {
-		return
+	if len(s.changes) == 0 && !(len(u.ports) > 0 && slices.ContainsFunc(endpoints, portless)) {
+		return endpoints
 	}
-	kept := make([]syncer.Endpoint, 0, len(m.endpoints))
-	for _, e := range m.endpoints {
-		if e.Ports = m.renamed(e.Ports); len(e.Ports) > 0 || !ported {
+	kept := make([]syncer.Endpoint, 0, len(endpoints))
+	for _, e := range endpoints {
+		if e.Ports = s.renamed(e.Ports); len(e.Ports) > 0 || len(u.ports) == 0 {
 			kept = append(kept, e)
 		}
 	}
-	m.endpoints = kept
+	return kept
 }
 
 // renamed applies the changes to a list of ports; names stay unique.
-func (m *member) renamed(ports []syncer.Port) []syncer.Port {
+func (s *Source) renamed(ports []syncer.Port) []syncer.Port {
 	var out []syncer.Port
 	for _, p := range ports {
-		if as, changed := m.portChanges[p.Name]; changed {
+		if as, changed := s.changes[p.Name]; changed {
 			if as == nil {
 				continue
 			}
@@ -183,16 +198,15 @@ const opaqueTarget = "by-endpoint"
 // match by name; so a number is written only if it is true of every endpoint, and of those that
 // are written by hand nobody knows. Otherwise the port's name stands there, which switches that
 // fallback off.
-func (u *unitedPort) target(sources []*member) syncer.TargetPort {
-	agreed := u.targets[0]
+func (p *port) target(byHand bool) syncer.TargetPort {
+	agreed := p.targets[0]
 	numeric := agreed.Name == "" && agreed.Number >= 1 && agreed.Number <= 65535
-	agree := !slices.ContainsFunc(u.targets, func(t syncer.TargetPort) bool { return t != agreed })
-	byHand := slices.ContainsFunc(sources, (*member).byHand)
+	agree := !slices.ContainsFunc(p.targets, func(t syncer.TargetPort) bool { return t != agreed })
 	switch {
-	case numeric && (u.Name == "" || agree && !byHand), agree && syncer.IsTargetPortName(agreed.Name):
+	case numeric && (p.Name == "" || agree && !byHand), agree && syncer.IsTargetPortName(agreed.Name):
 		return agreed
-	case syncer.IsTargetPortName(u.Name):
-		return syncer.TargetPort{Name: u.Name}
+	case syncer.IsTargetPortName(p.Name):
+		return syncer.TargetPort{Name: p.Name}
 	}
 	return syncer.TargetPort{Name: opaqueTarget}
 }
