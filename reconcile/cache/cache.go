@@ -84,6 +84,7 @@ func (c *Cache) lockedSet(old, o *Object) {
 		}
 	}
 	if o != nil {
+		o = o.pack()
 		c.objects[o.Object] = o
 		if o.Slice != nil && o.Replica != (syncer.Key{}) {
 			of := c.slices[o.Replica]
@@ -95,8 +96,7 @@ func (c *Cache) lockedSet(old, o *Object) {
 
 func compareName(o *Object, name string) int { return strings.Compare(o.Name, name) }
 
-// Current returns what stands under a replica's name. It is made of values that are shared and
-// never change, and costs no more than to collect them.
+// Current returns what stands under a replica's name. It is made of values that never change.
 func (c *Cache) Current(key syncer.Key) plan.Current {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -108,11 +108,11 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 		now.Service = o.Service
 	}
 	if o := c.objects[plan.Object{Kind: plan.KindEndpoints, Namespace: key.Namespace, Name: key.Name}]; o != nil {
-		now.Endpoints = o.Endpoints
+		now.Endpoints = o.endpoints()
 	}
 	now.Slices = make([]plan.Slice, len(c.slices[key]))
 	for i, o := range c.slices[key] {
-		now.Slices[i] = *o.Slice
+		now.Slices[i] = o.slice()
 	}
 	return now
 }
@@ -171,7 +171,7 @@ func (c *Cache) Standing(member string) (all []Standing) {
 			if s == nil {
 				s = &Standing{Replica: key}
 			}
-			s.Endpoints = append(s.Endpoints, o.Slice.Endpoints...)
+			s.Endpoints = append(s.Endpoints, o.packed[0].unpack()...)
 		}
 		if s != nil {
 			all = append(all, *s)

@@ -42,6 +42,9 @@ type Object struct {
 	Slice           *plan.Slice
 	// State is that of a namespace.
 	State plan.NamespaceState
+
+	// packed are the endpoints of an object that is held, whose Slice or Endpoints lacks them.
+	packed []packed
 }
 
 // Rest is what else an update carries on of an object that stands: plan.Meta.Rest holds one,
