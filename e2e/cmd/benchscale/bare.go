@@ -17,16 +17,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/pager"
 
 	"tributary.dev/tributary/e2e/latency"
 )
 
-// The bare arms are processes of their own: one reads all that tributary reads and lets go of it, the other keeps it in
-// client-go's informers.
+// The bare arms are processes of their own: one reads all that tributary reads and lets go of it, one keeps it in
+// client-go's informers, and one takes the events of pods off the wire and does not look at them.
 const (
 	readOnce    = "read"
 	readAndKeep = "informers"
+	watchOnly   = "watch"
 )
 
 // figures are what a bare arm says of itself when it has read everything.
@@ -45,6 +47,19 @@ func bare(arm, ingress string, members []string) error {
 		client, err := latency.RawClient(path)
 		if err != nil {
 			return err
+		}
+		if arm == watchOnly {
+			if i == 0 {
+				continue
+			}
+			watch := metav1.ListOptions{Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(3600))}
+			pods, err := client.CoreV1().RESTClient().Get().Resource("pods").VersionedParams(&watch, scheme.ParameterCodec).
+				SetHeader("Accept", "application/vnd.kubernetes.protobuf;stream=watch").Stream(ctx)
+			if err != nil {
+				return err
+			}
+			go io.Copy(io.Discard, pods)
+			continue
 		}
 		if arm == readAndKeep {
 			factory := informers.NewSharedInformerFactory(client, 0)

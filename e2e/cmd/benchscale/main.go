@@ -32,7 +32,7 @@ type settings struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && (os.Args[1] == readOnce || os.Args[1] == readAndKeep) {
+	if len(os.Args) > 1 && (os.Args[1] == readOnce || os.Args[1] == readAndKeep || os.Args[1] == watchOnly) {
 		if err := bare(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 			fmt.Fprintln(os.Stderr, "benchscale:", err)
 			os.Exit(1)
@@ -69,6 +69,7 @@ type arm struct {
 	starts                       []time.Duration
 	written                      bool // a start wrote something
 	filled, started, peak, event float64
+	bareEvent                    float64 // of a bare watch at the same time
 }
 
 func run(ctx context.Context, s settings) error {
