@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/cache"
@@ -171,7 +172,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if err == nil || !lapsed { // else it is sent again
 		c.changes[g.Work].wrote(now, sent, err)
 	}
-	out := lanes.Outcome{Result: lanes.Failed, Err: err, RetryAfter: write.RetryAfter(err)}
+	out := lanes.Outcome{Result: lanes.Failed, Err: err, RetryAfter: kube.RetryAfter(err)}
 	switch {
 	case err == nil:
 		out.Result = lanes.Written

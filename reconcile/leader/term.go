@@ -22,10 +22,9 @@ type Term struct {
 	Identity string
 	Lease    time.Duration
 
-	// until is how long this process may write. seen is what another one wrote last, claimed
-	// until when it may count on that.
-	until, claimed time.Time
-	seen           Record
+	// seen is what another one wrote last, claimed until when it may count on that.
+	seen    Record
+	claimed time.Time
 }
 
 // RenewDeadline is for how long the holder writes after the last renewal that was acknowledged.
@@ -35,8 +34,8 @@ func (t *Term) RenewDeadline() time.Duration { return t.Lease * 2 / 3 }
 // Renewed takes that a write of the Lease was acknowledged, and returns until when this process
 // may write. That counts from before the request was sent: others count from after it was stored.
 func (t *Term) Renewed(sent time.Time) (until time.Time) {
-	t.until, t.claimed = sent.Add(t.RenewDeadline()), time.Time{}
-	return t.until
+	t.claimed = time.Time{}
+	return sent.Add(t.RenewDeadline())
 }
 
 // Saw takes in what the Lease says.
@@ -54,9 +53,6 @@ func (t *Term) Saw(now time.Time, r *Record) {
 // whose holder was taken out by hand, is not free before it would have run out: its holder
 // writes until it notices.
 func (t *Term) MayTake(now time.Time) bool { return !now.Before(t.claimed) }
-
-// MayWrite reports whether a request may be sent.
-func (t *Term) MayWrite(now time.Time) bool { return lasts(t.until, now) }
 
 // lasts reports whether a right to write has not ended. It has when either clock says so: the
 // monotonic one cannot be set, but stands still while a machine sleeps.

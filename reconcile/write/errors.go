@@ -6,7 +6,6 @@ package write
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -37,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Err }
 //   - WriteOK: there is none, the write was done.
 //   - WriteConflict, WriteExists, WriteNotFound: it was compared with what does not stand any
 //     more. Send has read what does.
-//   - WriteThrottled: the server has too much to do; see RetryAfter.
+//   - WriteThrottled: the server has too much to do; see kube.RetryAfter.
 //   - WriteForbidden, WriteInvalid: the server refuses what is in the object, or who sends
 //     it, and will again.
 //   - WriteTimeout: there was no answer in time. WriteFailed: it broke, or tells nothing, as a
@@ -87,6 +86,3 @@ func TakesLess(result metrics.WriteResult) bool {
 func Outdated(result metrics.WriteResult) bool {
 	return result == metrics.WriteConflict || result == metrics.WriteExists || result == metrics.WriteNotFound
 }
-
-// RetryAfter is for how long the server asked to wait; 0: it did not.
-func RetryAfter(err error) time.Duration { return kube.RetryAfter(err) }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
@@ -76,8 +77,8 @@ func TestAnswers(t *testing.T) {
 			b.server.Intercept(c.fault)
 			o, err := b.Send(t.Context(), c.action)
 			failure, ok := errors.AsType[*Error](err)
-			if !ok || failure.Result != c.want || Meaning(err) != c.want || RetryAfter(err) != c.after || failure.Object != c.action.Object() {
-				t.Fatalf("the error is %v (%s, after %v), want %s", err, Meaning(err), RetryAfter(err), c.want)
+			if !ok || failure.Result != c.want || Meaning(err) != c.want || kube.RetryAfter(err) != c.after || failure.Object != c.action.Object() {
+				t.Fatalf("the error is %v (%s, after %v), want %s", err, Meaning(err), kube.RetryAfter(err), c.want)
 			}
 			stands := ""
 			if o != nil {
