@@ -124,12 +124,9 @@ func (w *world) mayStay(at place) bool {
 // configured.
 func (w *world) orphaned(key syncer.Key) bool {
 	inSlices, inEndpoints := w.stands(key)
-	for _, stands := range []view{inSlices, inEndpoints} {
-		for at := range stands {
-			if w.mayStay(at) {
-				return true
-			}
-		}
+	kept := func(at place, _ entry) bool { return w.mayStay(at) }
+	if inSlices.some(kept) || inEndpoints.some(kept) {
+		return true
 	}
 	return slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), func(o Object) bool {
 		l := o.GetLabels()
@@ -182,16 +179,6 @@ func (w *world) admit(id ID, before, after Object) error {
 		}
 	}
 	return nil
-}
-
-// anywhere reports whether an address stands.
-func (v view) anywhere(addr string) bool {
-	for at := range v {
-		if at.addr == addr {
-			return true
-		}
-	}
-	return false
 }
 
 // inTheWay is when the ingress cluster last had in the way what stops the writes that would end

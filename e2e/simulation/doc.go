@@ -6,11 +6,12 @@
 // everything that happens, every latency, fault and clock, is drawn from one seed. After each
 // step the laws of the product are checked against a truth that only the simulator knows.
 //
-// The way through it: a Case is a script, drawn from its seed (script.go). Run (run.go) plays
-// it on a world (world.go) of Servers (server.go, watch.go), which kubelets and controllers
-// (cluster.go) change; of Processes (process.go and those that follow it), made of the
-// product's cores; and of links between both (link.go). Laws (laws.go, truth.go) look at every
-// write. A case that fails is made as short as possible (shrink.go).
+// The way through it: a Case is a script, drawn from its seed, and made short if it fails
+// (script.go). Run (run.go) plays its acts (acts.go, faults.go) on a world (world.go) of Servers
+// (server.go, watch.go), which kubelets and controllers (cluster.go) change; of Processes
+// (process.go, election.go, member.go), made of the product's cores; and of what lies between
+// (link.go, follow.go). Laws (laws.go) look at every write, and hold what stands against the truth
+// (truth.go, differences.go).
 //
 // What never happens here: a goroutine, a look at a real clock, a number that does not follow
 // from the seed; and a model that asks the product how Kubernetes behaves.

@@ -255,34 +255,23 @@ func readerOf[O Object, T member.Object](q Query, read func(O) store.Versioned[T
 	}, func(o Object) any { return read(o.(O)) }}
 }
 
-// sink takes what a stream shows into the state.
+// sink is a kube.Sink, and takes what a stream shows into the state.
 type sink struct {
 	*seen
 	scope member.Scope
 }
 
-// Seen implements kube.Sink.
 func (s *sink) Seen(o *shown, _ uint64, arrived time.Time) {
 	s.step(readers[s.scope.Kind].seen(s.scope, o.Object, arrived))
 }
-
-// Gone implements kube.Sink.
 func (s *sink) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
 	s.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
 }
-
-// Listed implements kube.Sink.
 func (s *sink) Listed(all []kube.Versioned[shown], revision uint64) {
 	s.step(readers[s.scope.Kind].listed(s.scope, all, revision))
 }
-
-// At implements kube.Sink.
 func (s *sink) At(revision uint64) { s.step(member.At{Scope: s.scope, Revision: revision}) }
-
-// Phase implements kube.Sink.
+func (s *sink) WentBack()          { s.step(member.WentBack{Scope: s.scope}) }
 func (s *sink) Phase(phase kube.Phase, err error) {
 	s.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
 }
-
-// WentBack implements kube.Sink.
-func (s *sink) WentBack() { s.step(member.WentBack{Scope: s.scope}) }

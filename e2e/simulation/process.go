@@ -78,15 +78,12 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	return p
 }
 
-// cached hands on what a Course shows to the cache.
+// cached is a kube.Sink, and hands on what a Course shows to the cache.
 type cached struct{ kube.Sink[cache.Object] }
 
-// Seen implements kube.Sink.
 func (c cached) Seen(o *shown, revision uint64, arrived time.Time) {
 	c.Sink.Seen(cache.Decode(o.Object, instance), revision, arrived)
 }
-
-// Listed implements kube.Sink.
 func (c cached) Listed(all []kube.Versioned[shown], revision uint64) {
 	var list []kube.Versioned[cache.Object]
 	for _, v := range all {

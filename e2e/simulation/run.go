@@ -79,10 +79,9 @@ func (d rng) chance(percent int) bool { return d.IntN(100) < percent }
 type Result struct {
 	// Broken is the first law that was broken; nil: none was.
 	Broken *Broken
-	// Steps are those of the scheduler, Time is how long the case took in its own time, Writes
-	// are those that took effect.
-	Steps, Writes int
-	Time          time.Duration
+	// Steps are those of the scheduler, Time is how long the case took in its own time.
+	Steps int
+	Time  time.Duration
 	// Met counts acts in which anything happened, and pairs of faults that met, as "a+b".
 	Met map[string]int
 }
@@ -102,7 +101,7 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 		if p := recover(); p != nil {
 			w.laws.broken = &Broken{"PANIC", w.now, fmt.Sprintf("%v\n%s", p, debug.Stack())}
 		}
-		result = Result{w.laws.broken, w.steps, w.laws.writes, w.now, w.met}
+		result = Result{w.laws.broken, w.steps, w.now, w.met}
 	}()
 	w.play(c.Steps)
 	w.heal()

@@ -87,19 +87,21 @@ func Draw(seed uint64) *Case {
 		}
 	}
 	chosen := []string{drawn(d, false), drawn(d, false), drawn(d, true), drawn(d, true), drawn(d, true)}
-	switch n := d.IntN(300); {
+	switch n := d.IntN(100); {
 	case n == 0: // a large member is bulk work
 		add(0, "many")
 		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
-	case n < 10: // questions of before a restore, answered after it
-		member, c.Members = 0, 1
-		add(d.within(4*time.Second, 8*time.Second), "save")
-		for _, next := range []string{"delete-all", "jumbled", "lie", "restore"} {
-			add(d.within(0, 3*time.Second), next)
+	case n < 5: // questions of before a restore, answered after it
+		member, c.Members, c.Processes = 0, 1, 1
+		for i, next := range []string{"save", "roll-out", "jumbled", "lie", "restore", "relist"} {
+			add(d.within(0, 3*time.Second)+[]time.Duration{4 * time.Second, 22 * time.Second, 5 * time.Second, 0, 0, 0}[i], next)
 		}
-		c.Steps[len(c.Steps)-4].After += 25 * time.Second
-		c.Steps[len(c.Steps)-3].After *= 3
 		chosen = []string{"roll-out", "delete", "relist"}
+	case n < 9: // a standby that sees less than the leader
+		c.Processes = 2
+		chosen = []string{"cut", "silent", "delete", "roll-out", "restart"}
+	case n < 13: // Services that choose pods that are not shown
+		chosen = []string{"withdraw", "withdraw", "release", "release", "switch"}
 	}
 	if slices.Contains(chosen, "restore") {
 		add(d.within(2*time.Second, 8*time.Second), "save")

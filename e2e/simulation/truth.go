@@ -291,24 +291,24 @@ func placesOf(o Object) view {
 	return out
 }
 
-// serve reports whether anything stands ready.
-func (v view) serve() bool {
-	for _, e := range v {
-		if e.ready {
+// some reports whether an endpoint of some kind stands.
+func (v view) some(is func(at place, e entry) bool) bool {
+	for at, e := range v {
+		if is(at, e) {
 			return true
 		}
 	}
 	return false
 }
 
-// has reports whether an endpoint stands, whoever's it is.
-func (v view) has(at place) bool {
-	for other := range v {
-		if other.addr == at.addr && other.uid == at.uid {
-			return true
-		}
-	}
-	return false
+// serve reports whether anything stands ready, has whether an endpoint stands, whoever's it is, and
+// anywhere whether an address does.
+func (v view) serve() bool { return v.some(func(_ place, e entry) bool { return e.ready }) }
+func (v view) has(it place) bool {
+	return v.some(func(at place, _ entry) bool { return at.addr == it.addr && at.uid == it.uid })
+}
+func (v view) anywhere(addr string) bool {
+	return v.some(func(at place, _ entry) bool { return at.addr == addr })
 }
 
 // sorted are the keys of a map in an order that follows from nothing else.
