@@ -90,7 +90,6 @@ var faults = []act{
 			})
 			c.revive()
 		}
-		w.laws.allDirty()
 		return true
 	}},
 	{"stranger", 1, true, func(w *world, s Step) bool { // another cluster at the address
@@ -351,10 +350,8 @@ func (w *world) swap(from, to *Cluster) {
 // heal ends all that is wrong.
 func (w *world) heal() {
 	w.note("all faults end")
-	for len(w.pending) > 0 {
-		e := w.pending[0]
-		w.pending = w.pending[1:]
-		e.come()
+	for n := 0; n < len(w.pending); n++ {
+		w.end(n)
 	}
 	for _, c := range w.members {
 		for _, l := range c.workloads {

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
@@ -11,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"tributary.dev/tributary/reconcile/lanes"
@@ -67,8 +64,10 @@ const (
 type laws struct {
 	world  *world
 	broken *Broken
-	// dirty are the replicas that are to be looked at, ever those that there ever were.
-	dirty, ever map[syncer.Key]bool
+	ever   map[syncer.Key]bool // all replicas that anybody had a Service for
+	// sum is that of all revisions at the last look, config what was configured.
+	sum    uint64
+	config *Config
 	// open are the differences between truth and what stands, since when each is.
 	open map[syncer.Key]map[difference]time.Duration
 	// still is true while nothing may be written, though anything may be restarted.
@@ -85,41 +84,25 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 	}
 }
 
-// changed takes in that something of a cluster changed.
-func (l *laws) changed(c *Cluster, o Object) {
-	switch o := o.(type) {
-	case *corev1.Pod:
-		for _, svc := range c.all(Services, o.Namespace) {
-			l.dirty[keyOf(svc)] = true
-		}
-	case *discoveryv1.EndpointSlice:
-		l.dirty[syncer.Key{Namespace: o.Namespace, Name: o.Labels[syncer.LabelServiceName]}] = true
-	default:
-		l.dirty[keyOf(o)] = true
-	}
-}
-
-// allDirty has every replica looked at.
-func (l *laws) allDirty() {
-	for _, c := range l.world.clusters {
+// look holds each replica against the truth, if anything has changed since that was last done.
+func (l *laws) look() {
+	w, sum := l.world, uint64(0)
+	for _, c := range w.clusters {
+		sum += c.Server.revision
 		for _, svc := range c.all(Services, "") {
-			l.dirty[keyOf(svc)] = true
+			l.ever[keyOf(svc)] = true
 		}
 	}
-	for key := range l.open {
-		l.dirty[key] = true
+	if l.sum == sum && l.config == w.config {
+		return
 	}
-}
-
-// sweep looks at replicas of which anything changed, at what is overdue, and at what piles up.
-func (l *laws) sweep() {
-	for key := range l.dirty {
-		l.ever[key] = true
+	l.sum, l.config = sum, w.config
+	for key := range l.ever {
 		now := map[difference]time.Duration{}
-		for _, d := range l.world.differences(key) {
+		for _, d := range w.differences(key) {
 			since, known := l.open[key][d]
 			if !known {
-				since = l.world.now
+				since = w.now
 			}
 			now[d] = since
 		}
@@ -127,7 +110,11 @@ func (l *laws) sweep() {
 			delete(l.open, key)
 		}
 	}
-	clear(l.dirty)
+}
+
+// sweep looks at what differs for too long, and at what piles up.
+func (l *laws) sweep() {
+	l.look()
 	for _, key := range sorted(l.open) {
 		for _, d := range sorted(l.open[key]) {
 			since, bound := l.open[key][d], fairBound
@@ -386,7 +373,7 @@ func (w *world) wasRestored(c *Cluster) bool {
 
 // convergence reports what still differs; "" when nothing does.
 func (l *laws) convergence() string {
-	l.allDirty()
+	l.config = nil // time alone may have changed something
 	l.sweep()
 	w := l.world
 	var text []string

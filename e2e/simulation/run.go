@@ -222,7 +222,7 @@ func (w *world) busy() string {
 	}
 	for _, c := range w.members {
 		for _, svc := range c.all(Services, "") {
-			if slices.ContainsFunc(w.offersNow(c, keyOf(svc)), func(e offer) bool { return e.unsure }) {
+			if slices.ContainsFunc(w.offersOf(c, keyOf(svc)), func(e offer) bool { return e.unsure }) {
 				return "time alone changes how a pod serves"
 			}
 		}

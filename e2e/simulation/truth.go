@@ -23,10 +23,7 @@ import (
 type truth struct {
 	pods     map[string]*podTruth // by UID
 	services map[syncer.Key]*lately
-	hand     map[string]bool        // all addresses that were ever written by hand
-	offers   map[syncer.Key][]offer // as of revision, and of a configuration
-	revision uint64
-	config   *Config
+	hand     map[string]bool // all addresses that were ever written by hand
 }
 
 // lately is when something last changed, and at which revision it was first as it is. dropped is
@@ -87,7 +84,6 @@ func (t *truth) wentBack(c *Cluster) {
 	for key := range t.services {
 		t.services[key] = &back
 	}
-	t.offers = nil
 }
 
 // reused is what first told a process of a live pod other than that of an endpoint that has its
@@ -141,19 +137,6 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 
 // offersOf are the endpoints that a member has for a replica; nil where it has no such Service.
 func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
-	t := c.truth
-	if t.offers == nil || t.revision != c.Server.revision || t.config != w.config {
-		t.offers, t.revision, t.config = map[syncer.Key][]offer{}, c.Server.revision, w.config
-	}
-	offers, known := t.offers[key]
-	if !known {
-		offers = w.offersNow(c, key)
-		t.offers[key] = offers
-	}
-	return offers
-}
-
-func (w *world) offersNow(c *Cluster, key syncer.Key) []offer {
 	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
 	if svc == nil {
 		return nil

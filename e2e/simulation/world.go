@@ -39,7 +39,7 @@ type world struct {
 	// at is when something last happened, by a word and the name of what it happened to.
 	at map[string]time.Duration
 	// pending are the ends of what goes on for a while; lived is when a member last changed.
-	pending []*ending
+	pending []func()
 	lived   time.Duration
 	// notes are what happened, for people; nil: nobody wants to know. met counts what did, see
 	// Result.
@@ -67,7 +67,7 @@ func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
 	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, config: &Config{}, at: map[string]time.Duration{},
 		notes: notes, met: map[string]int{}}
-	w.laws = &laws{world: w, dirty: map[syncer.Key]bool{}, ever: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
+	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
 	w.ingress.admission = w.admit
@@ -92,21 +92,19 @@ func (w *world) sweep() {
 	w.after(sweepEvery, w.sweep)
 }
 
-// ending is the end of something that goes on for a while; nil: it has come.
-type ending struct{ do func() }
-
-func (e *ending) come() {
-	if do := e.do; do != nil {
-		e.do = nil
-		do()
-	}
-}
-
 // until has something end after a while, or when all faults do.
 func (w *world) until(d time.Duration, do func()) {
-	e := &ending{do}
-	w.pending = append(w.pending, e)
-	w.after(d, e.come)
+	n := len(w.pending)
+	w.pending = append(w.pending, do)
+	w.after(d, func() { w.end(n) })
+}
+
+// end ends what has not ended yet.
+func (w *world) end(n int) {
+	if do := w.pending[n]; do != nil {
+		w.pending[n] = nil
+		do()
+	}
 }
 
 // note tells people what happened.
@@ -129,7 +127,6 @@ func (w *world) link(process string, c *Cluster) *link {
 // cluster do their part.
 func (w *world) changed(c *Cluster, ch change) {
 	o := ch.object()
-	w.laws.changed(c, o)
 	if w.notes != nil && kindOf(o) != Leases {
 		w.note("%s: revision %d, %s", c.name, ch.revision, describe(ch))
 	}
@@ -254,6 +251,5 @@ func (w *world) reconfigure(change func(*Config)) bool {
 			}
 		})
 	}
-	w.laws.allDirty()
 	return true
 }
