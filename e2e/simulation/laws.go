@@ -233,10 +233,11 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 	}
 	var lost []place
 	for _, at := range sorted(was) {
+		if !now.has(at) && !other.has(at) {
+			l.removed[place{addr: at.addr, uid: at.uid}] = true
+		}
 		if was[at].ready && !now[at].ready {
-			if lost = append(lost, at); !now.has(at) && !other.has(at) {
-				l.removed[at] = true
-			}
+			lost = append(lost, at)
 			l.lost(a, key, at, now)
 			l.waited(a, key, at)
 		}
@@ -259,7 +260,7 @@ func (l *laws) came(a *attempt, at place) {
 		if at.member != "" && at.member != c.name || !(at.uid == "" && c.truth.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr)) {
 			continue
 		}
-		if p != nil && p.dead && l.removed[at] && !w.lately(thawed+a.process.name) && !w.wasRestored(c) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[c.name].follows) {
+		if p != nil && p.dead && l.removed[place{addr: at.addr, uid: at.uid}] && !w.lately(thawed+a.process.name) && !w.wasRestored(c) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[c.name].follows) {
 			l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 		}
 		return
