@@ -19,8 +19,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// tickEvery is how often a member is told the time at least.
-const tickEvery = 10 * time.Second
+// tickEvery is how often a member is told the time.
+const tickEvery = 250 * time.Millisecond
 
 // errNoAccess is a member whose kubeconfig was never accepted.
 var errNoAccess = errors.New("there is no kubeconfig that can be used")
@@ -45,7 +45,6 @@ type Member struct {
 	settings Settings
 	decoder  *decode.Decoder
 	health   health
-	wake     time.Time // of the state
 	// What steps have asked for and is not begun. looking: what stands is being looked up.
 	questions             questions
 	relist                []member.Scope
@@ -77,13 +76,13 @@ func (m *Member) run(ctx context.Context) {
 	})
 	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
 	streams := map[member.Scope]*stream{}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
 	for m.ctx.Err() == nil {
-		timer.Reset(m.begin(streams))
+		m.begin(streams)
 		select {
 		case <-m.ctx.Done():
-		case <-timer.C:
+		case <-ticker.C:
 			m.tick()
 		case <-m.work:
 		}
@@ -91,9 +90,8 @@ func (m *Member) run(ctx context.Context) {
 	m.tasks.Wait()
 }
 
-// begin begins what steps have asked for, and returns for how long there is nothing more to do
-// unless somebody signals work.
-func (m *Member) begin(streams map[member.Scope]*stream) time.Duration {
+// begin begins what steps have asked for.
+func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
 	scopes, relist, look := m.state.Scopes(), m.relist, m.wantStanding && !m.looking
 	m.relist = nil
@@ -103,16 +101,11 @@ func (m *Member) begin(streams map[member.Scope]*stream) time.Duration {
 	for q, ok := m.questions.next(); ok; q, ok = m.questions.next() {
 		m.tasks.Go(func() { m.ask(q) })
 	}
-	wait := tickEvery
-	if !m.wake.IsZero() {
-		wait = min(max(0, time.Until(m.wake)), tickEvery)
-	}
 	m.mu.Unlock()
 	if look {
 		m.tasks.Go(m.lookUp)
 	}
 	m.follow(streams, scopes, relist)
-	return wait
 }
 
 // tick tells the state the time, and how far the member's clock is off.
@@ -135,9 +128,8 @@ func (m *Member) step(e member.Event) {
 	if effects.Turned {
 		m.lockedNote()
 	}
-	woken := m.lockedWake()
 	m.mu.Unlock()
-	if woken || effects.Follow || effects.WantStanding || len(effects.Ask)+len(effects.Relist) > 0 {
+	if effects.Turned || effects.WantStanding || len(effects.Ask)+len(effects.Relist) > 0 {
 		m.signal()
 	}
 	if len(effects.Dirty) > 0 {
@@ -146,13 +138,6 @@ func (m *Member) step(e member.Event) {
 			m.native.Ours(c.Replica, c.Cause.Arrived)
 		}
 	}
-}
-
-// lockedWake reports whether the state is to be woken at another time than before.
-func (m *Member) lockedWake() bool {
-	former := m.wake
-	m.wake = m.state.Wake()
-	return !m.wake.Equal(former)
 }
 
 // signal has the loop look for something to begin.
@@ -189,9 +174,6 @@ func (m *Member) give(replica syncer.Key) member.Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := m.state.Give(replica)
-	if m.lockedWake() {
-		m.signal()
-	}
 	if keep := share.Keep; keep != nil {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) {
 			m.mu.Lock()

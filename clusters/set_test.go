@@ -224,7 +224,7 @@ func TestAsksForWhatListsLack(t *testing.T) {
 		s.want("10.0.0.1, 10.0.0.2")
 		s.api.with(func() { s.api.hidden = func(object string) bool { return object == "pods shop/web-1" } })
 		s.api.compact()
-		s.pass(time.Second)
+		s.pass(2 * time.Second)
 		s.want("10.0.0.1, 10.0.0.2")
 		if s.api.count("get pods") != 1 {
 			t.Errorf("%d pods were asked for", s.api.count("get pods"))

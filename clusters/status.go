@@ -59,18 +59,15 @@ func stateOf(s *member.Status) string {
 	following, refused := 0, 0
 	state := StateListing
 	for _, stream := range s.Streams {
-		switch stream.Phase {
-		case member.Following:
+		switch {
+		case stream.Following:
 			following++
-		case member.Refused:
+		case kube.NotAllowed(stream.Err):
 			refused++
-		case member.Failing:
-			if state != StateOtherCluster {
-				state = StateUnreachable
-			}
-			if errors.Is(stream.Err, kube.ErrOtherCluster) {
-				state = StateOtherCluster
-			}
+		case errors.Is(stream.Err, kube.ErrOtherCluster):
+			state = StateOtherCluster
+		case stream.Err != nil && state == StateListing:
+			state = StateUnreachable
 		}
 	}
 	switch {
@@ -157,7 +154,7 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 // refusedNamespaces name what may not be read.
 func refusedNamespaces(s *member.Status) (names []string) {
 	for _, stream := range s.Streams {
-		if stream.Phase == member.Refused {
+		if kube.NotAllowed(stream.Err) {
 			name := strings.TrimRight(stream.Scope.Kind.String()+" "+stream.Scope.Namespace, " ")
 			names = append(names, name)
 		}

@@ -133,12 +133,12 @@ func (s *sink[T]) At(revision uint64) {
 	s.member.step(member.At{Scope: s.scope, Revision: revision})
 }
 
-// Phase implements kube.Sink.
-func (s *sink[T]) Phase(phase kube.Phase, err error) {
+// Following implements kube.Sink.
+func (s *sink[T]) Following(is bool, err error) {
 	if err != nil {
 		s.member.failed(err)
 	}
-	s.member.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
+	s.member.step(member.Changed{Scope: s.scope, Following: is, Err: err})
 }
 
 // WentBack implements kube.Sink.

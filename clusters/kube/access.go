@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// How long a new credential waits that does not work.
-const firstRenewal, slowestRenewal = time.Second, 30 * time.Second
+// renewalRetry is how long a new credential waits that does not work.
+const renewalRetry = 5 * time.Second
 
 // Access holds the session in use, and exchanges it for one with another credential. Safe for
 // concurrent use.
@@ -90,19 +90,17 @@ func (a *Access) Renew() {
 // on as it was until a session could be opened. failed is told each time that one does not work.
 func (a *Access) Run(ctx context.Context, failed func(error)) {
 	defer a.Close()
-	wait, again := firstRenewal, (<-chan time.Time)(nil)
-	for {
+	for again := (<-chan time.Time)(nil); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.renewed:
-			wait = firstRenewal
 		case <-again:
 		}
 		again = nil
 		if _, err := a.connect(true); err != nil && ctx.Err() == nil {
 			failed(err)
-			again, wait = time.After(wait), min(2*wait, slowestRenewal)
+			again = time.After(renewalRetry)
 		}
 	}
 }

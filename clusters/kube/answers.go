@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,12 +26,6 @@ var (
 // NotAllowed reports a refusal for lack of authentication or authorisation, or by
 // admission. It says nothing about what exists.
 func NotAllowed(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
-
-// byAuthorizer reports that a request was turned away for who made it. Only the text tells
-// that from a refusal by something else. Source: k8s.io/apiserver, responsewriters.Forbidden.
-func byAuthorizer(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "User \"") && strings.Contains(err.Error(), " cannot ")
-}
 
 // TimedOut reports that an answer did not come in time, or that it was one of that kind.
 func TimedOut(err error) bool {

@@ -6,7 +6,6 @@ package kube
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -26,12 +25,13 @@ const (
 	// retryBase and retryLimit bound the wait after an error.
 	retryBase  = 200 * time.Millisecond
 	retryLimit = 5 * time.Second
-	// briefLimit is that of the wait after a stream that ended in order almost as soon as it was
-	// open: a server that always does so brings its news at that pace.
-	briefLimit = time.Second
+	// briefWait is the wait after a stream that ended in order almost as soon as it was open: a
+	// server that always does so brings its news at that pace.
+	briefWait = time.Second
 	// probeEvery is how often it is asked whether the store went back.
 	probeEvery = 10 * time.Second
-	// relistEvery is how often each kind is listed anew, at an hour of its own.
+	// relistEvery is how long after a list each kind is listed anew, less the first time: so each
+	// has an hour of its own.
 	relistEvery = 24 * time.Hour
 )
 
@@ -55,9 +55,8 @@ const (
 	// Watch opens a stream after Action.Revision; told are Opened, Event for each event, and
 	// Ended.
 	Watch
-	// Leave ends the stream. Nothing more is told of it, not even its end.
-	Leave
-	// Cut is Leave, and nothing new goes over its connection: the stream is frozen.
+	// Cut ends the stream, and has nothing new go over its connection: it may be frozen. Nothing
+	// more is told of the stream, not even its end.
 	Cut
 	// Probe reads a list with limit 1; Probed is told its revision.
 	Probe
@@ -77,37 +76,33 @@ type Course[T any] struct {
 	sink Sink[T]
 	dice func(time.Duration) time.Duration
 
-	revision uint64 // up to where everything has been told; 0: nothing has, or what was is forgotten
-	phase    Phase  // as told
-	delay    time.Duration
+	revision  uint64 // up to where everything has been told; 0: nothing has, or what was is forgotten
+	following bool   // as told
+	delay     time.Duration
 
-	listAt time.Time                   // when a list is wanted; zero: none is
+	listAt time.Time                   // when a list is wanted; zero: one is under way
+	daily  time.Duration               // from a list to the next
 	sent   uint64                      // the revision when the list that is under way was asked for
 	since  map[syncer.Key]Versioned[T] // what the stream has brought since then; nil: none is under way
 
-	listed        bool      // a stream may resume at the revision
-	watchAt       time.Time // when one may be opened
-	watching      bool      // one is open, or being opened
-	opened, heard time.Time // when it was, zero until then, and when it was asked for or last brought something
+	listed   bool      // a stream may resume at the revision
+	watching bool      // one is open, or being opened
+	watchAt  time.Time // when one may be opened; while watching: when it has been silent for too long
+	opened   time.Time // when it was; zero until then
 
 	probeAt time.Time
 	probed  uint64 // no list that is asked for from now on may be older
-	dailyAt time.Time
 }
 
 // NewCourse returns a course that begins with a list. dice returns a random time below its
 // argument.
 func NewCourse[T any](now time.Time, sink Sink[T], dice func(time.Duration) time.Duration) *Course[T] {
-	return &Course[T]{sink: sink, dice: dice, listAt: now, probeAt: now.Add(dice(probeEvery)), dailyAt: now.Add(dice(relistEvery))}
+	return &Course[T]{sink: sink, dice: dice, listAt: now, daily: dice(relistEvery), probeAt: now.Add(dice(probeEvery))}
 }
 
 // Next returns what is to be done now, and takes it for begun.
 func (c *Course[T]) Next(now time.Time) Action {
-	if !now.Before(c.dailyAt) {
-		c.dailyAt = now.Add(relistEvery)
-		c.listAt = now
-	}
-	until := c.dailyAt
+	until := now.Add(probeEvery)
 	due := func(at time.Time) bool {
 		if at.Before(until) {
 			until = at
@@ -115,36 +110,24 @@ func (c *Course[T]) Next(now time.Time) Action {
 		return !now.Before(at)
 	}
 	switch {
-	case c.watching && !c.listed:
+	case c.watching && due(c.watchAt):
 		c.watching = false
-		return Action{Do: Leave}
-	case c.watching && due(c.silent()):
-		c.watching, c.delay, c.watchAt = false, 0, now
-		c.fail(errFrozen) // nobody is to begin to lead on what it brought
+		if c.listed {
+			c.delay = 0
+			c.say(false, errFrozen) // nobody is to begin to lead on what it brought
+		}
 		return Action{Do: Cut}
 	case !c.listAt.IsZero() && due(c.listAt):
 		c.listAt, c.sent, c.since = time.Time{}, c.revision, map[syncer.Key]Versioned[T]{}
 		return Action{Do: List}
 	case c.listed && !c.watching && due(c.watchAt):
-		c.watching, c.opened, c.heard = true, time.Time{}, now
+		c.watching, c.opened, c.watchAt = true, time.Time{}, now.Add(acceptTime)
 		return Action{Do: Watch, Revision: c.revision}
 	case c.revision != 0 && due(c.probeAt):
 		c.probeAt, c.probed = now.Add(probeEvery), max(c.probed, c.revision)
 		return Action{Do: Probe}
 	}
 	return Action{Do: Wait, Until: until}
-}
-
-// silent is until when the stream may say nothing.
-func (c *Course[T]) silent() time.Time {
-	end, grace := c.opened.Add(watchTime+watchGrace), c.heard.Add(watchGrace)
-	switch {
-	case c.opened.IsZero():
-		return c.heard.Add(acceptTime)
-	case grace.After(end):
-		return grace
-	}
-	return end
 }
 
 // Relist has a complete list read, beside the stream if one is open.
@@ -164,47 +147,43 @@ func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
 	if !c.listed {
 		c.listed, c.watchAt = true, now
 	}
-	c.listAt, c.since, c.revision = time.Time{}, nil, revision
+	c.listAt, c.daily = now.Add(c.daily), relistEvery
+	c.since, c.revision = nil, revision
 	c.sink.Listed(all, revision)
 }
 
 // level is a list with what the stream has brought after its revision.
 func (c *Course[T]) level(all []Versioned[T], revision uint64) []Versioned[T] {
-	current := make(map[syncer.Key]Versioned[T], len(all))
-	for _, v := range all {
-		current[v.Key] = v
-	}
-	for key, v := range c.since {
-		switch {
-		case v.Revision <= revision:
-		case v.Object == nil:
-			delete(current, key)
-		default:
+	all = slices.DeleteFunc(all, func(v Versioned[T]) bool { return c.since[v.Key].Revision > revision })
+	for _, v := range c.since {
+		if v.Revision > revision && v.Object != nil {
 			v.Object = cmp.Or(v.Relisted, v.Object)
-			current[key] = v
+			all = append(all, v)
 		}
 	}
-	return slices.Collect(maps.Values(current))
+	return all
 }
 
 // ListFailed tells why there is no list. It is no news while a stream may be open.
 func (c *Course[T]) ListFailed(now time.Time, err error) {
 	c.since, c.listAt = nil, c.retry(now, err)
 	if !c.listed {
-		c.fail(err)
+		c.say(false, err)
 	}
 }
 
 // Opened says that the stream is open.
 func (c *Course[T]) Opened(now time.Time) {
-	c.opened, c.heard = now, now
-	c.say(Following, nil)
+	c.opened, c.watchAt = now, now.Add(watchTime+watchGrace)
+	c.say(true, nil)
 }
 
 // Event tells what an event of the stream says of an object; a nil Object is gone. Without a
 // key it tells only the revision, and without a revision that something was heard.
 func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
-	c.heard = arrived
+	if grace := arrived.Add(watchGrace); grace.After(c.watchAt) {
+		c.watchAt = grace
+	}
 	if v.Revision <= c.revision {
 		return // a list has told it, or the stream repeats itself: its events are in the order of their revisions
 	}
@@ -237,11 +216,11 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 	case healthy:
 		c.watchAt = now
 	case err == nil:
-		err, c.delay = errBrief, min(c.delay, briefLimit/2)
-		fallthrough
+		c.watchAt = now.Add(briefWait)
+		c.say(false, errBrief)
 	default:
 		c.watchAt = c.retry(now, err)
-		c.fail(err)
+		c.say(false, err)
 	}
 }
 
@@ -261,13 +240,14 @@ func (c *Course[T]) Probed(now time.Time, revision uint64) {
 func (c *Course[T]) wentBack(now time.Time) {
 	c.sink.WentBack()
 	c.revision, c.probed, c.since = 0, 0, nil
+	c.watchAt = now
 	c.unlisted(now)
 }
 
 // unlisted has a list read before there is a stream again.
 func (c *Course[T]) unlisted(at time.Time) {
 	c.listed, c.listAt = false, at
-	c.say(Listing, nil)
+	c.say(false, nil)
 }
 
 // retry returns when to try again. The wait doubles, and half of it is random, so that the
@@ -277,20 +257,11 @@ func (c *Course[T]) retry(now time.Time, err error) time.Time {
 	return now.Add(max(c.delay/2+c.dice(c.delay/2), RetryAfter(err)))
 }
 
-// fail tells why nothing is followed.
-func (c *Course[T]) fail(err error) {
-	if NotAllowed(err) {
-		c.say(Refused, err)
-	} else {
-		c.say(Failing, err)
+// say tells whether the stream is followed if that is news. That what fails begins anew with a
+// list is none.
+func (c *Course[T]) say(following bool, err error) {
+	if err != nil || following != c.following {
+		c.following = following
+		c.sink.Following(following, err)
 	}
-}
-
-// say tells a phase if it is news. That what fails begins anew with a list is none.
-func (c *Course[T]) say(phase Phase, err error) {
-	if err == nil && (phase == c.phase || phase == Listing && c.phase != Following) {
-		return
-	}
-	c.phase = phase
-	c.sink.Phase(phase, err)
 }

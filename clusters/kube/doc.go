@@ -19,17 +19,7 @@
 //
 // What is decided of all that is in Course (course.go), which is pure: it is told the time and
 // what came of what it wanted, tells a Sink what is true, and says what to do next. A
-// Follower drives it with a real cluster, and a simulation can with a model of one:
-//
-//	for {
-//		switch next := course.Next(now); next.Do {
-//		case kube.List: // later Listed or ListFailed, unless another List comes first
-//		case kube.Watch: // later Opened, Event for each event after next.Revision, Ended
-//		case kube.Leave, kube.Cut: // of that stream nothing more is told
-//		case kube.Probe: // later Probed, if there is an answer
-//		case kube.Wait: // until next.Until, or until one of these or Relist was told
-//		}
-//	}
+// Follower drives it with a real cluster, and a simulation can with a model of one.
 //
 // Session.Ask (read.go) asks for one object in the cluster's etcd.
 //

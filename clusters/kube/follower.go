@@ -60,28 +60,14 @@ type Sink[T any] interface {
 	Listed(all []Versioned[T], revision uint64)
 	// At says that everything up to a revision has been told.
 	At(revision uint64)
-	// Phase says how the following gets on; err says why not for Failing and Refused.
-	Phase(phase Phase, err error)
+	// Following says whether a stream is open, or has just ended after a normal life. If not, err
+	// says why; nil: a list is being read, which is to be taken for so until this is told first.
+	// Whatever it is, nothing follows from it for the data.
+	Following(is bool, err error)
 	// WentBack says that the cluster's store was restored from a backup: revisions that were
 	// told before mean nothing any more. A list follows.
 	WentBack()
 }
-
-// Phase is how a Follower gets on. Whatever it is, nothing follows from it for the data.
-type Phase uint8
-
-// The phases.
-const (
-	// Listing: a list is being read, and no stream is open. Who has not been told a phase is
-	// to take it for this one.
-	Listing Phase = iota
-	// Following: a stream is open, or has just ended after a normal life.
-	Following
-	// Failing: the cluster cannot be reached, answers with errors, or is another one.
-	Failing
-	// Refused: the cluster answers 401 or 403.
-	Refused
-)
 
 // Follower follows one kind of objects: it lists, watches and resumes as its Course says.
 type Follower[T any] struct {
@@ -92,30 +78,21 @@ type Follower[T any] struct {
 	dice   func(time.Duration) time.Duration
 	relist chan struct{}
 
-	// All below belongs to the goroutine in Run.
+	// All below belongs to the goroutine in Run, which does what is told.
 	ctx    context.Context
 	course *Course[T]
-	stream *stream // nil: none is open
+	told   chan func()
+	tasks  sync.WaitGroup
 	// convert reads what the stream shows, and listing the list that is under way; nil: none is.
-	convert, listing Convert[T]
-	lists            chan list[T]
-	dropList         context.CancelFunc
-	probes           chan uint64
-	reading          sync.WaitGroup
-}
-
-// list is what came of reading a complete list.
-type list[T any] struct {
-	all      []Versioned[T]
-	revision uint64
-	err      error
+	convert, listing    Convert[T]
+	dropList, endStream func()
 }
 
 // NewFollower returns a follower. fault is told of each object that the cluster sent and
 // that could not be decoded or converted, from any goroutine.
 func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
 	return &Follower[T]{kind: kind, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration],
-		relist: make(chan struct{}, 1), dropList: func() {}, probes: make(chan uint64, 1)}
+		relist: make(chan struct{}, 1), told: make(chan func(), streamBuffer), dropList: func() {}}
 }
 
 // Relist asks for a complete list beside the running stream. It may be called at any time
@@ -133,16 +110,23 @@ func (f *Follower[T]) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.ctx, f.course = ctx, NewCourse(time.Now(), f.sink, f.dice)
 	for timer := time.NewTimer(0); ctx.Err() == nil; {
-		if next := f.course.Next(time.Now()); next.Do == Wait {
-			timer.Reset(time.Until(next.Until))
-			f.hear(timer.C)
-		} else {
+		next := f.course.Next(time.Now())
+		if next.Do != Wait {
 			f.do(next)
+			continue
+		}
+		timer.Reset(time.Until(next.Until))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-f.relist:
+			f.course.Relist(time.Now())
+		case tell := <-f.told:
+			tell()
 		}
 	}
 	cancel()
-	f.leave()
-	f.reading.Wait()
+	f.tasks.Wait()
 }
 
 // do begins what is to be done.
@@ -150,56 +134,40 @@ func (f *Follower[T]) do(next Action) {
 	switch next.Do {
 	case List:
 		f.dropList()
-		ctx, drop := context.WithCancel(f.ctx)
-		answer := make(chan list[T], 1)
-		f.lists, f.dropList, f.listing = answer, drop, f.kind.Convert()
-		convert := f.listing
-		f.reading.Go(func() { answer <- f.list(ctx, convert) })
+		convert := f.kind.Convert()
+		f.listing = convert
+		f.dropList = f.begin(func(ctx context.Context, tell func(func())) { f.list(ctx, tell, convert) })
 	case Watch:
-		f.stream = f.access.watch(f.ctx, f.query(), next.Revision)
+		f.endStream = f.begin(func(ctx context.Context, tell func(func())) { f.watch(ctx, tell, next.Revision) })
 	case Cut:
-		f.stream.cut()
-		f.leave()
-	case Leave:
-		f.leave()
+		f.endStream()
+		f.access.Current().renew()
 	case Probe:
-		f.reading.Go(f.probe)
+		f.begin(f.probe)
 	}
 }
 
-// leave ends the stream if there is one.
-func (f *Follower[T]) leave() {
-	f.stream.stop()
-	f.stream = nil
-}
-
-// hear waits until something has happened, and tells it.
-func (f *Follower[T]) hear(until <-chan time.Time) {
-	select {
-	case <-f.ctx.Done():
-	case <-until:
-	case <-f.relist:
-		f.course.Relist(time.Now())
-	case revision := <-f.probes:
-		f.course.Probed(time.Now(), revision)
-	case l := <-f.lists:
-		if l.err != nil {
-			f.course.ListFailed(time.Now(), l.err)
-		} else {
-			f.convert = f.listing
-			f.course.Listed(time.Now(), l.all, l.revision)
-		}
-		f.listing = nil
-	case e := <-f.stream.brings():
-		switch e.kind {
-		case streamOpened:
-			f.course.Opened(e.arrived)
-		case streamEnded:
-			f.course.Ended(e.arrived, e.err)
-		default:
-			f.course.Event(f.versioned(e), e.arrived)
-			frames.Put(e.frame)
-		}
+// begin runs a task beside Run. What it tells is done in Run's goroutine, in order, and nothing
+// of it any more once the task was ended.
+func (f *Follower[T]) begin(task func(ctx context.Context, tell func(func()))) (end func()) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	ended := false
+	f.tasks.Go(func() {
+		defer cancel()
+		task(ctx, func(what func()) {
+			select {
+			case f.told <- func() {
+				if !ended {
+					what()
+				}
+			}:
+			case <-ctx.Done():
+			}
+		})
+	})
+	return func() {
+		ended = true
+		cancel()
 	}
 }
 
@@ -210,36 +178,64 @@ func (f *Follower[T]) query() query {
 // list reads a complete list, over a connection that has just shown the identity of its
 // cluster: from what a list lacks follows more than from anything else, and a proxy that
 // keeps its connections may have another cluster behind it by now.
-func (f *Follower[T]) list(ctx context.Context, convert Convert[T]) (l list[T]) {
+func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Convert[T]) {
+	var all []Versioned[T]
+	var revision uint64
 	s, err := f.access.Get(ctx)
-	if err != nil {
-		return list[T]{err: err}
+	if err == nil {
+		s.renew()
+		revision, err = s.pages(ctx, f.query(), func(content []byte) error {
+			if v, ok := f.read(content, convert); ok {
+				all = append(all, v)
+			}
+			return nil
+		})
 	}
-	s.pool.renew(justProved)
-	l.revision, l.err = s.pages(ctx, f.query(), func(content []byte) error {
-		if v, ok := f.read(content, convert); ok {
-			l.all = append(l.all, v)
+	tell(func() {
+		f.listing = nil
+		if err != nil {
+			f.course.ListFailed(time.Now(), fmt.Errorf("list %s: %w", f.kind.Resource.Resource, bare(err)))
+			return
 		}
-		return nil
+		f.convert = convert
+		f.course.Listed(time.Now(), all, revision)
 	})
-	if l.err != nil {
-		l.err = fmt.Errorf("list %s: %w", f.kind.Resource.Resource, bare(l.err))
+}
+
+// watch reads a stream of what happens after a revision.
+func (f *Follower[T]) watch(ctx context.Context, tell func(func()), revision uint64) {
+	s, err := f.access.Get(ctx)
+	if err == nil {
+		err = s.watch(ctx, f.query(), revision, func(e event) {
+			tell(func() {
+				if e.kind == opened {
+					f.course.Opened(e.arrived)
+				} else {
+					f.course.Event(f.versioned(e), e.arrived)
+					frames.Put(e.frame)
+				}
+			})
+		})
 	}
-	return l
+	if err != nil {
+		err = fmt.Errorf("watch %s: %w", f.kind.Resource.Resource, bare(err))
+	}
+	at := time.Now()
+	tell(func() { f.course.Ended(at, err) })
 }
 
 // probe asks for the revision of a list.
-func (f *Follower[T]) probe() {
+func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 	s := f.access.Current()
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	// Without selectors, for which old servers would search their whole store.
 	q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}
 	if _, list, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}, new(bytes.Buffer)); err == nil {
-		f.probes <- number(list.ResourceVersion)
+		tell(func() { f.course.Probed(time.Now(), number(list.ResourceVersion)) })
 	}
 }
 

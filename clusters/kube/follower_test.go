@@ -217,12 +217,14 @@ func TestHowStreamsEnd(t *testing.T) {
 				s.drop()
 				s.pass(100 * time.Millisecond)
 			}
+			s.drop()
+			s.pass(0)
 			s.wantPhase("failing") // what depends on it waits until it is open again
 			if n := s.count("watch"); n > 150 {
 				t.Errorf("%d watches in a minute", n)
 			}
 			s.set("a", "2")
-			s.pass(briefLimit)
+			s.pass(briefWait)
 			s.wantTold("seen a=2")
 			s.wantPhase("following")
 		})
@@ -364,7 +366,7 @@ func TestStoreThatWentBack(t *testing.T) {
 			s.told()
 			restore(1 << 30)
 			s.drop()
-			s.pass(time.Second)
+			s.pass(2 * time.Second)
 			s.wantTold("listed map[a:1 b:1]")
 			s.pass(time.Minute)
 			s.wantTold()

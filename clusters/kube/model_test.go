@@ -527,12 +527,19 @@ func (r *recorder) At(revision uint64) {
 	r.reach(revision)
 }
 
-func (r *recorder) Phase(phase Phase, err error) {
+func (r *recorder) Following(is bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := []string{"listing", "following", "failing", "refused"}[phase]
-	if (err != nil) != (phase >= Failing) {
-		r.backwards = append(r.backwards, fmt.Sprintf("phase %s with error %v", name, err))
+	name := "listing"
+	switch {
+	case is && err != nil:
+		r.backwards = append(r.backwards, fmt.Sprintf("following with error %v", err))
+	case is:
+		name = "following"
+	case NotAllowed(err):
+		name = "refused"
+	case err != nil:
+		name = "failing"
 	}
 	if r.err = err; len(r.phases) == 0 || r.phases[len(r.phases)-1] != name {
 		r.phases = append(r.phases, name)

@@ -38,9 +38,8 @@ type pool struct {
 
 	making singleflight.Group // of connections, one at a time
 
-	mu      sync.Mutex
-	conns   []*conn       // replaced, never edited
-	changed chan struct{} // closed when there may be room, and replaced
+	mu    sync.Mutex
+	conns []*conn // replaced, never edited
 }
 
 // conn is one connection.
@@ -52,17 +51,13 @@ type conn struct {
 }
 
 func newPool(transport *http.Transport, prove func(context.Context) error, heard *heard) *pool {
-	p := &pool{transport: transport, prove: prove, heard: heard, changed: make(chan struct{})}
+	p := &pool{transport: transport, prove: prove, heard: heard}
 	p.ended, p.end = context.WithCancel(context.Background())
 	return p
 }
 
-// Keys of contexts: the *conn to use, and where to note the one that is used, an
-// *atomic.Pointer[conn].
-type (
-	through struct{}
-	using   struct{}
-)
+// through is the key of a context that names the *conn to use.
+type through struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -81,13 +76,7 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		if note, ok := ctx.Value(using{}).(*atomic.Pointer[conn]); ok {
-			note.Store(c)
-		}
 		resp, err := p.send(c, req)
-		if err == nil && resp.StatusCode == http.StatusForbidden {
-			c.leaving.Store(true) // a right that comes may be that to read the identity: it is asked for anew
-		}
 		// A server closes what is idle, perhaps at the moment when it is used again.
 		if err == nil || attempt > 0 || req.Method != http.MethodGet || ctx.Err() != nil || c.Err() == nil {
 			return resp, err
@@ -107,26 +96,14 @@ func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 // at a time, and who waits while that fails shares the failure.
 func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 	for {
-		p.mu.Lock()
-		changed := p.changed
-		p.mu.Unlock()
 		if c := p.reserve(); c != nil {
 			return c, nil
 		}
-		connect := func() (any, error) {
-			select {
-			case <-changed: // there may be room by now
-				return nil, nil
-			default:
-				return nil, p.connect(to)
-			}
-		}
 		select {
-		case made := <-p.making.DoChan("", connect):
+		case made := <-p.making.DoChan("", func() (any, error) { return nil, p.connect(to) }):
 			if made.Err != nil {
 				return nil, made.Err
 			}
-		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -150,8 +127,13 @@ func (p *pool) reserve() *conn {
 	return nil
 }
 
-// connect makes a connection to the cluster that is meant, for whoever reserves room in it first.
+// connect makes a connection to the cluster that is meant, for whoever reserves room in it first,
+// unless there is room by now.
 func (p *pool) connect(to *url.URL) error {
+	if c := p.reserve(); c != nil {
+		c.Release()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(p.ended, connectTimeout)
 	defer cancel()
 	port := to.Port()
@@ -176,12 +158,12 @@ func (p *pool) connect(to *url.URL) error {
 	p.conns = append(slices.Clone(p.conns), c)
 	p.mu.Unlock()
 	c.SetStateHook(func(*http.ClientConn) { p.settle() })
-	p.settle()
+	p.settle() // the pool may have been closed
 	return nil
 }
 
-// settle is called when a request or a connection has ended, and when there is a new one: it
-// closes those that are to leave, forgets those that are closed, and wakes who waits for one.
+// settle is called when a request or a connection has ended: it closes those that are to leave,
+// and forgets those that are closed.
 func (p *pool) settle() {
 	p.mu.Lock()
 	all, left := p.conns, []*conn(nil)
@@ -193,8 +175,6 @@ func (p *pool) settle() {
 			p.conns = append(p.conns, c)
 		}
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
 	p.mu.Unlock()
 	for _, c := range left { // not under the lock: it calls settle
 		_ = c.Close()

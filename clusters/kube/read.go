@@ -30,7 +30,7 @@ func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (runtime.
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	object, err := s.get(ctx, r, key)
-	if byAuthorizer(err) {
+	if apierrors.IsForbidden(err) {
 		object, err = s.getByList(ctx, r, key)
 	}
 	switch {

@@ -129,6 +129,14 @@ func (s *Session) leave() {
 	}
 }
 
+// renew has all requests from now on go over connections that have just shown the identity of
+// their cluster.
+func (s *Session) renew() {
+	if s != nil {
+		s.pool.renew(justProved)
+	}
+}
+
 // client is the one that a resource is read through.
 func (s *Session) client(r Resource) *rest.RESTClient {
 	api := s.clientset.CoreV1().RESTClient()

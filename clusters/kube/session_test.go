@@ -50,13 +50,6 @@ func with(t *testing.T, http2 bool, o Options, prepare func(*model), script func
 	})
 }
 
-// accessTo is an access to an open session.
-func accessTo(s *Session) *Access {
-	access := NewAccess(nil)
-	access.session = s
-	return access
-}
-
 var podA = syncer.Key{Namespace: "ns", Name: "a"}
 
 func TestOtherClusterIsNotHeard(t *testing.T) {
@@ -437,7 +430,6 @@ func TestAsk(t *testing.T) {
 		"another kind is not there":    {notFound(func(s *metav1.Status) { s.Details.Kind = "services" }), ""},
 		"something is not there":       {notFound(func(s *metav1.Status) { s.Details = nil }), ""},
 		"a page says 404":              {html(404), ""},
-		"a page says 403":              {html(403), ""},
 		"unauthorized":                 {statusOf(apierrors.NewUnauthorized("")), ""},
 		"410":                          {statusOf(apierrors.NewResourceExpired("")), ""},
 		"an error":                     {statusOf(apierrors.NewInternalError(io.EOF)), ""},
@@ -556,27 +548,27 @@ func TestStreams(t *testing.T) {
 					return verb == "watch"
 				}
 			}, func(m *model, s *Session) {
-				st := accessTo(s).watch(m.ctx, query{resource: Pods}, 5)
-				if e := <-st.brings(); e.kind != streamOpened {
-					t.Fatal(e.err)
-				}
-				events, faults := 0, 0
-				e := <-st.brings()
-				for ; e.kind != streamEnded; e = <-st.brings() {
-					events++
-					if e.err != nil {
+				opens, events, faults := 0, 0, 0
+				err := s.watch(m.ctx, query{resource: Pods}, 5, func(e event) {
+					switch p := new(corev1.Pod); {
+					case e.kind == opened:
+						opens++
+						return
+					case e.err != nil:
 						faults++
-					} else if p := new(corev1.Pod); p.Unmarshal(e.content) != nil {
+					case p.Unmarshal(e.content) != nil:
 						faults++
-					} else if p.Name != "a" || !e.arrived.Equal(time.Now()) {
+					case p.Name != "a" || !e.arrived.Equal(time.Now()):
 						t.Errorf("event %v", e)
 					}
+					events++
+				})
+				if opens != 1 {
+					t.Fatal(err)
 				}
-				if events != tc.events || faults != tc.faults || (e.err == nil) != tc.ends {
-					t.Errorf("%d events, %d faults, then %v", events, faults, e.err)
+				if events != tc.events || faults != tc.faults || (err == nil) != tc.ends {
+					t.Errorf("%d events, %d faults, then %v", events, faults, err)
 				}
-				st.stop()
-				st.stop()
 			})
 		})
 	}

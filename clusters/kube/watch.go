@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,12 +32,8 @@ const (
 	streamBuffer = 32
 )
 
-// What a stream brings besides what the server sends: that it is open, first, and that it has
-// ended, last.
-const (
-	streamOpened watch.EventType = "opened"
-	streamEnded  watch.EventType = "ended"
-)
+// opened is the first event of every stream.
+const opened watch.EventType = "opened"
 
 // event is one event as read off the wire.
 type event struct {
@@ -48,96 +43,31 @@ type event struct {
 	frame   *[]byte
 	// arrived is when the event's bytes had been read, with a monotonic reading.
 	arrived time.Time
-	// err is why an event makes no sense, or why the stream ended; nil when in order.
+	// err is why it makes no sense.
 	err error
 }
 
-// stream is a watch that is open, or being opened. It is read in a goroutine of its own, which
-// stop waits for.
-type stream struct {
-	events chan event
-	cancel context.CancelFunc
-	used   atomic.Pointer[conn] // its connection
-	done   chan struct{}
-}
-
-// watch opens a stream of what happens after a revision. It reads the stream itself rather
-// than through rest.Request.Watch, which reports a dead connection as an empty stream, mixes
-// undecodable objects with broken connections, and stamps nothing.
-func (a *Access) watch(ctx context.Context, q query, revision uint64) *stream {
-	ctx, cancel := context.WithCancel(ctx)
-	st := &stream{events: make(chan event, streamBuffer), cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(st.done)
-		defer cancel()
-		err := st.run(ctx, a, q, revision)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err != nil {
-			err = fmt.Errorf("watch %s: %w", q.resource.Resource, bare(err))
-		}
-		st.bring(ctx, event{kind: streamEnded, err: err, arrived: time.Now()})
-	}()
-	return st
-}
-
-// brings is what the stream brings; a nil one nothing.
-func (st *stream) brings() <-chan event {
-	if st == nil {
-		return nil
-	}
-	return st.events
-}
-
-// bring reports false when the stream was stopped.
-func (st *stream) bring(ctx context.Context, e event) bool {
-	select {
-	case st.events <- e:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// stop ends the stream and returns when nothing of it runs any more. A nil one has ended.
-func (st *stream) stop() {
-	if st != nil {
-		st.cancel()
-		<-st.done
-	}
-}
-
-// cut has nothing new go over the connection of the stream: another stream over it would be as
-// silent.
-func (st *stream) cut() {
-	if c := st.used.Load(); c != nil {
-		c.leaving.Store(true)
-	}
-}
-
-// run opens the stream and reads it. Its error is io.EOF at an orderly end.
-func (st *stream) run(ctx context.Context, a *Access, q query, revision uint64) error {
-	s, err := a.Get(ctx)
-	if err != nil {
-		return err
-	}
+// watch reads a stream of what happens after a revision until that ends; nil: in order. It reads
+// it itself rather than through rest.Request.Watch, which reports a dead connection as an empty
+// stream, mixes undecodable objects with broken connections, and stamps nothing.
+func (s *Session) watch(ctx context.Context, q query, revision uint64, each func(event)) error {
 	body, err := s.request(q, metav1.ListOptions{
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
 		TimeoutSeconds: new(int64(watchTime / time.Second)),
-	}).SetHeader("Accept", streamTypes).Stream(context.WithValue(ctx, using{}, &st.used))
+	}).SetHeader("Accept", streamTypes).Stream(ctx)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if !st.bring(ctx, event{kind: streamOpened, arrived: time.Now()}) {
-		return ctx.Err()
+	each(event{kind: opened, arrived: time.Now()})
+	if err = s.events(body, q.resource, each); errors.Is(err, io.EOF) {
+		return nil
 	}
-	return st.read(ctx, s, body, q.resource)
+	return err
 }
 
-// read reads events off the body.
-func (st *stream) read(ctx context.Context, s *Session, from io.Reader, r Resource) error {
+// events reads events off the body of a stream. Its error is io.EOF at an orderly end.
+func (s *Session) events(from io.Reader, r Resource, each func(event)) error {
 	body := bufio.NewReader(from)
 	first, err := body.Peek(1)
 	if err != nil {
@@ -164,9 +94,7 @@ func (st *stream) read(ctx context.Context, s *Session, from io.Reader, r Resour
 		default:
 			e.err = fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, kind)
 		}
-		if !st.bring(ctx, e) {
-			return ctx.Err()
-		}
+		each(e)
 	}
 }
 

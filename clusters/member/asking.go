@@ -59,10 +59,8 @@ func (a *asking) begin(kind Kind, key syncer.Key, uid string, o *step) *question
 	a.last++
 	q := &question{Question: Question{ID: a.last, Kind: kind, Key: key, UID: uid}, since: o.now, wait: firstRetry}
 	a.open[subject{kind, key}] = q
-	if a.from.After(o.now) {
-		q.await(a.from, o)
-	} else {
-		o.Ask = append(o.Ask, q.Question)
+	if q.due = a.from; !a.from.After(o.now) {
+		q.ask(o)
 	}
 	return q
 }
@@ -76,27 +74,23 @@ func (a *asking) lies(q *question, addr netip.Addr) {
 // close ends a question, if one is open.
 func (a *asking) close(kind Kind, key syncer.Key) { delete(a.open, subject{kind, key}) }
 
-func (q *question) await(at time.Time, o *step) {
-	q.due = at
-	o.wake = earlier(o.wake, at)
+// ask asks a question. Until it had its answer it is not due again.
+func (q *question) ask(o *step) {
+	q.due = time.Time{}
+	o.Ask = append(o.Ask, q.Question)
 }
 
 // again has a question asked once more, later each time.
 func (q *question) again(o *step) {
-	q.await(o.now.Add(q.wait), o)
+	q.due = o.now.Add(q.wait)
 	q.wait = min(2*q.wait, slowestRetry)
 }
 
 // ask asks what is to be asked by now.
 func (a *asking) ask(o *step) {
 	for _, q := range a.open {
-		switch {
-		case q.due.IsZero():
-		case q.due.After(o.now):
-			q.await(q.due, o)
-		default:
-			q.due = time.Time{}
-			o.Ask = append(o.Ask, q.Question)
+		if !q.due.IsZero() && !q.due.After(o.now) {
+			q.ask(o)
 		}
 	}
 }
@@ -106,16 +100,7 @@ func (a *asking) postpone(o *step) {
 	a.from = o.now.Add(afterRestore)
 	for _, q := range a.open {
 		q.ID += a.last // a new one, in the same order
-		q.wait = firstRetry
-		q.await(a.from, o)
+		q.wait, q.due = firstRetry, a.from
 	}
 	a.last *= 2
-}
-
-// earlier is the earlier of two moments; the zero time is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -77,23 +77,13 @@ type At struct {
 	Revision uint64
 }
 
-// Changed says what a stream does now; Err is why it is Failing or Refused.
+// Changed says whether a stream is followed now. Err is why it is not; nil: it is being listed, as
+// it is at first.
 type Changed struct {
-	Scope Scope
-	Phase Phase
-	Err   error
+	Scope     Scope
+	Following bool
+	Err       error
 }
-
-// Phase is what a stream does.
-type Phase uint8
-
-// The phases of a stream. It begins with Listing; Refused is by 401 or 403.
-const (
-	Listing Phase = iota
-	Following
-	Failing
-	Refused
-)
 
 // WentBack says that the store behind a stream is older than it was. A Listed follows.
 type WentBack struct{ Scope Scope }
@@ -129,7 +119,8 @@ type Standing struct {
 // Configured is another configuration. The first one is given to New.
 type Configured struct{ Config }
 
-// Tick is time that passes; see State.Wake. Ahead is how far the member's clock is ahead.
+// Tick is time that passes: whatever time alone brings comes with it. Ahead is how far the member's
+// clock is ahead.
 type Tick struct{ Ahead time.Duration }
 
 // Effects is what is to be done after a step. The zero value is nothing.
@@ -139,10 +130,10 @@ type Effects struct {
 	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// Follow is true when State.Scopes has changed, Turned when State.Status may say something
-	// else of its streams. Relist are streams to be listed again while they go on.
-	Follow, Turned bool
-	Relist         []Scope
+	// Turned is true when State.Scopes may have changed, or what State.Status says of them. Relist
+	// are streams to be listed again while they go on.
+	Turned bool
+	Relist []Scope
 	// WantStanding asks for a Stood of this moment or later.
 	WantStanding bool
 }
@@ -197,12 +188,11 @@ type Share struct {
 	Reserve    string
 }
 
-// step gathers the effects of one Step. wake is when a Tick is due for it; zero: at no time.
-// byHand: other Services than before are written by hand.
+// step gathers the effects of one Step. byHand: other Services than before are written by hand.
 type step struct {
 	Effects
-	now, wake time.Time
-	byHand    bool
+	now    time.Time
+	byHand bool
 }
 
 func (o *step) add(replica syncer.Key, effect syncer.Effect, c *Cause) {

@@ -57,7 +57,7 @@ func (s *State) readByHand(listed Scope, o *step) {
 
 // followHand makes the streams those that Services without a selector need. That of slices, which
 // brings few, stays: it has shown those of the Service that needs them next.
-func (s *State) followHand(o *step) {
+func (s *State) followHand() {
 	wanted := map[Scope]bool{}
 	for key := range s.hand {
 		named := Scope{Endpoints, key.Namespace, key.Name}
@@ -68,12 +68,8 @@ func (s *State) followHand(o *step) {
 	}
 	for scope := range wanted {
 		if s.streams[scope] == nil {
-			s.streams[scope], o.Follow = &stream{}, true
+			s.streams[scope] = &stream{}
 		}
 	}
-	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
-		left := scope.Kind == Endpoints && !wanted[scope]
-		o.Follow = o.Follow || left
-		return left
-	})
+	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool { return scope.Kind == Endpoints && !wanted[scope] })
 }

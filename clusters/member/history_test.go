@@ -4,6 +4,7 @@
 package member
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -177,7 +178,7 @@ func (h *history) play(e Event) {
 	for _, c := range effects.Dirty {
 		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
 	}
-	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.Follow, effects.WantStanding, written))
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantStanding, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))
@@ -240,10 +241,12 @@ func (h *history) any() Scope {
 	return all[h.r.IntN(len(all))]
 }
 
+var errAway = errors.New("away")
+
 func (h *history) breakOne() {
 	scope := h.any()
 	h.feeds[scope].down = true
-	h.play(Changed{Scope: scope, Phase: []Phase{Failing, Refused}[h.r.IntN(2)]})
+	h.play(Changed{Scope: scope, Err: []error{nil, errAway}[h.r.IntN(2)]})
 }
 
 func (h *history) key(kind string) syncer.Key {
@@ -372,7 +375,7 @@ func (h *history) restore() {
 	h.say("restored, latest was %d", latest)
 	for scope, f := range h.feeds {
 		f.down, f.listed, f.restored = true, false, h.revision < f.at
-		h.play(Changed{Scope: scope, Phase: Listing})
+		h.play(Changed{Scope: scope})
 	}
 }
 
@@ -423,7 +426,7 @@ func (h *history) deliver(scope Scope) (more bool) {
 		return false
 	case f.down:
 		f.down = false
-		h.play(Changed{Scope: scope, Phase: Following})
+		h.play(Changed{Scope: scope, Following: true})
 		return true
 	}
 	for _, c := range h.events {

@@ -42,7 +42,6 @@ func (s *State) Give(replica syncer.Key) Share {
 	}
 	if !given.Next.IsZero() {
 		s.next[replica] = given.Next
-		s.wake = earlier(s.wake, given.Next.Add(-s.ahead))
 	}
 	if len(s.asking.open) > 0 {
 		share.Keep = keep
@@ -102,9 +101,9 @@ type Status struct {
 
 // StreamStatus is how one stream stands.
 type StreamStatus struct {
-	Scope Scope
-	Phase Phase
-	Err   error // why it is Failing or Refused
+	Scope     Scope
+	Following bool
+	Err       error // why it is not; nil: it is being listed
 }
 
 // Status returns how the member stands.
@@ -116,7 +115,7 @@ func (s *State) Status() Status {
 		}
 	}
 	for _, scope := range s.Scopes() {
-		all.Streams = append(all.Streams, StreamStatus{scope, s.streams[scope].phase, s.streams[scope].err})
+		all.Streams = append(all.Streams, StreamStatus{scope, s.streams[scope].following, s.streams[scope].err})
 	}
 	return all
 }
@@ -151,6 +150,3 @@ func (s *State) Tables() *store.Store { return s.tables }
 
 // Clock is the member's, as far as it is known.
 func (s *State) Clock() time.Time { return s.now.Add(s.ahead) }
-
-// Wake is when a Tick is due; zero: at no time. Give may bring it forward.
-func (s *State) Wake() time.Time { return s.wake }

@@ -114,11 +114,8 @@ func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
 func (s *State) release(o *step) {
 	var due []store.Versioned[syncer.Service]
 	for key, v := range s.news {
-		st := s.stream(Pods, key.Namespace)
-		if st.level(v.Revision, s.now) {
+		if s.stream(Pods, key.Namespace).level(v.Revision, s.now) {
 			due = append(due, v)
-		} else if st.phase == Following {
-			o.wake = earlier(o.wake, st.resumed.Add(settling))
 		}
 	}
 	slices.SortFunc(due, func(a, b store.Versioned[syncer.Service]) int { return a.Object.Key.Compare(b.Object.Key) })

@@ -59,10 +59,8 @@ type State struct {
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
 	blind time.Time
 	stale bool
-	// next is when time alone changes what a replica gets, by the member's clock; wake is not
-	// after the moment at which a Tick is due; zero: at no time.
+	// next is when time alone changes what a replica gets, by the member's clock.
 	next map[syncer.Key]time.Time
-	wake time.Time
 }
 
 // New returns the state of a member of which nothing has been read yet: what stands of it is its
@@ -117,6 +115,8 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		}
 	case Answer:
 		s.answer(&e, o)
+	case Tick:
+		s.tick(e, o)
 	default:
 		o.Turned = true
 		s.turn(e, o)
@@ -150,8 +150,6 @@ func (s *State) turn(e Event, o *step) {
 		s.stood(e.Replicas, o)
 	case Configured:
 		s.configure(e.Config, o)
-	case Tick:
-		s.tick(e, o)
 	}
 }
 
@@ -173,7 +171,8 @@ func (s *State) answer(a *Answer, o *step) {
 func (s *State) after(o *step) {
 	s.release(o)
 	if o.byHand {
-		s.followHand(o)
+		s.followHand()
+		o.Turned = true
 	}
 	if len(s.asking.open) == 0 && len(s.stands) > 0 && !s.starting() {
 		s.stands = map[syncer.Key][]syncer.Key{} // a cleared one would keep its room
@@ -181,20 +180,18 @@ func (s *State) after(o *step) {
 	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
 		s.asking.at = map[netip.Addr][]syncer.Key{}
 	}
-	s.wake = earlier(s.wake, o.wake)
 }
 
 // tick does what time brings.
 func (s *State) tick(e Tick, o *step) {
-	s.ahead, s.wake = e.Ahead, time.Time{}
+	s.ahead = e.Ahead
+	s.sight(o)
 	s.asking.ask(o)
 	for key, at := range s.next {
-		if at = at.Add(-s.ahead); at.After(s.now) {
-			o.wake = earlier(o.wake, at)
-			continue
+		if !at.After(s.Clock()) {
+			delete(s.next, key)
+			o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: "time", Arrived: s.now})
 		}
-		delete(s.next, key)
-		o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: "time", Arrived: s.now})
 	}
 }
 

@@ -37,6 +37,7 @@ type story struct {
 func (s *story) step(e Event) {
 	w := s.begun()
 	waits := w.wants
+	scopes := w.state.Scopes()
 	effects, written := w.step(e)
 	for _, q := range effects.Ask {
 		s.say("ask for %s %s", q.Kind, short(q.Key))
@@ -47,7 +48,7 @@ func (s *story) step(e Event) {
 	if _, stood := e.(Stood); effects.WantStanding && (!waits || stood) {
 		s.say("want what stands")
 	}
-	if effects.Follow {
+	if !slices.Equal(w.state.Scopes(), scopes) {
 		var all []string
 		for _, scope := range w.state.Scopes() {
 			all = append(all, scope.String())
@@ -101,8 +102,7 @@ func (s *story) Apply(line string) error {
 	case "at":
 		s.step(At{scopeOf(words[1]), number(words[2])})
 	case "phase":
-		phase := map[string]Phase{"listing": Listing, "following": Following, "failing": Failing, "refused": Refused}
-		s.step(Changed{Scope: scopeOf(words[1]), Phase: phase[words[2]]})
+		s.step(Changed{Scope: scopeOf(words[1]), Following: words[2] == "following"})
 	case "back":
 		s.step(WentBack{scopeOf(words[1])})
 	case "answer":

@@ -18,8 +18,8 @@ const settling = time.Second
 
 // stream is what is known of one stream.
 type stream struct {
-	phase Phase
-	err   error
+	following bool
+	err       error
 	// listed is true once it has shown a complete list, stood once what stands of the member
 	// was held against that (T5).
 	listed, stood bool
@@ -30,15 +30,15 @@ type stream struct {
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.
 func (st *stream) level(revision uint64, now time.Time) bool {
-	return st.listed && st.phase == Following && (st.at >= revision || !now.Before(st.resumed.Add(settling)))
+	return st.listed && st.following && (st.at >= revision || !now.Before(st.resumed.Add(settling)))
 }
 
 // list notes that the stream has shown a complete list at a revision.
 func (st *stream) list(revision uint64, now time.Time) {
-	if st.phase != Following { // it is as old as its first page
+	if !st.following { // it is as old as its first page
 		st.resumed = now
 	}
-	st.phase, st.err, st.listed = Following, nil, true
+	st.following, st.err, st.listed = true, nil, true
 	st.at = max(st.at, revision)
 }
 
@@ -68,10 +68,10 @@ func (s *State) stream(kind Kind, namespace string) *stream {
 // changed takes in what a stream does now.
 func (s *State) changed(e Changed) {
 	if st := s.streams[e.Scope]; st != nil {
-		if e.Phase == Following && st.phase != Following {
+		if e.Following && !st.following {
 			st.resumed = s.now
 		}
-		st.phase, st.err = e.Phase, e.Err
+		st.following, st.err = e.Following, e.Err
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *State) changed(e Changed) {
 // for. If not, another process may have seen more, or had the answer, and has written it.
 func (s *State) Followed() bool {
 	for _, st := range s.streams {
-		if st.listed && st.phase != Following {
+		if st.listed && !st.following {
 			return false
 		}
 	}
@@ -90,7 +90,7 @@ func (s *State) Followed() bool {
 func (s *State) sight(o *step) {
 	following := false
 	for _, st := range s.streams {
-		following = following || st.phase == Following
+		following = following || st.following
 	}
 	if following {
 		s.blind = time.Time{}
@@ -98,13 +98,9 @@ func (s *State) sight(o *step) {
 		s.blind = s.now
 	}
 	limit := s.blind.Add(s.config.StaleAfter)
-	waits := s.config.StaleAfter > 0 && !following
-	if stale := waits && !s.now.Before(limit); stale != s.stale {
+	if stale := s.config.StaleAfter > 0 && !following && !s.now.Before(limit); stale != s.stale {
 		s.stale = stale
 		s.regrade("time", o)
-	}
-	if waits && !s.stale {
-		o.wake = earlier(o.wake, limit)
 	}
 }
 

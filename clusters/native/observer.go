@@ -149,11 +149,11 @@ func (s sink) Listed(all []kube.Versioned[theirs], _ uint64) {
 // At implements kube.Sink.
 func (s sink) At(uint64) {}
 
-// Phase implements kube.Sink.
-func (s sink) Phase(phase kube.Phase, _ error) {
+// Following implements kube.Sink.
+func (s sink) Following(is bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if phase != kube.Following {
+	if !is {
 		s.tracker.See(time.Now())
 	}
 }

@@ -86,8 +86,6 @@ func (f *follower) turn() {
 			f.page(nil, nil)
 		case kube.Watch:
 			f.watch(next.Revision)
-		case kube.Leave:
-			f.leave()
 		case kube.Cut:
 			f.leave()
 			f.proven = nil

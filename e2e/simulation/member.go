@@ -25,14 +25,16 @@ type seen struct {
 	state   *member.State
 	streams map[member.Scope]*follower
 	relists []member.Scope
-	tickAt  time.Duration // 0: none is planned
 	// asked wait for a place, asking are under way, of mostAsked at most.
 	asked             []member.Question
 	asking, mostAsked int
 	over              bool
 }
 
-const mostAsked = 100
+const (
+	mostAsked = 100
+	tickEvery = 250 * time.Millisecond
+)
 
 // newSeen is a member that is known by a UID; "" is none.
 func newSeen(p *Process, c *MemberConfig, uid string) *seen {
@@ -43,6 +45,7 @@ func newSeen(p *Process, c *MemberConfig, uid string) *seen {
 	}}
 	m.state = member.New(p.clock(), c.state())
 	m.work()
+	m.tick()
 	return m
 }
 
@@ -84,7 +87,6 @@ func (m *seen) step(e member.Event) {
 		return
 	}
 	effects := m.state.Step(m.clock(), e)
-	m.rewake()
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
 	}
@@ -93,26 +95,18 @@ func (m *seen) step(e member.Event) {
 	if effects.WantStanding {
 		m.lookUp()
 	}
-	if m.relists = append(m.relists, effects.Relist...); effects.Follow || len(m.relists) > 0 {
+	if m.relists = append(m.relists, effects.Relist...); effects.Turned || len(m.relists) > 0 {
 		m.after(10*time.Microsecond, m.work)
 	}
 	m.ask()
 }
 
-// rewake plans the next tick.
-func (m *seen) rewake() {
-	at := m.now + 10*time.Second
-	if wake := m.state.Wake(); !wake.IsZero() {
-		at = min(at, m.now+max(0, wake.Sub(m.clock())))
-	}
-	if m.tickAt != 0 && m.tickAt <= at {
-		return
-	}
-	m.tickAt = at
-	m.after(at-m.now, func() {
-		if m.tickAt == at && !m.over {
-			m.tickAt = 0
+// tick tells the time again and again.
+func (m *seen) tick() {
+	m.after(tickEvery, func() {
+		if !m.over {
 			m.step(member.Tick{Ahead: m.way.cluster.skew - m.skew})
+			m.tick()
 		}
 	})
 }
@@ -272,6 +266,6 @@ func (s *sink) Listed(all []kube.Versioned[shown], revision uint64) {
 }
 func (s *sink) At(revision uint64) { s.step(member.At{Scope: s.scope, Revision: revision}) }
 func (s *sink) WentBack()          { s.step(member.WentBack{Scope: s.scope}) }
-func (s *sink) Phase(phase kube.Phase, err error) {
-	s.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
+func (s *sink) Following(is bool, err error) {
+	s.step(member.Changed{Scope: s.scope, Following: is, Err: err})
 }

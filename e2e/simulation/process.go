@@ -210,7 +210,6 @@ func (p *Process) Shares(replica syncer.Key) []plan.Share {
 	shares := make([]plan.Share, len(p.members))
 	for i, m := range p.members {
 		g := m.state.Give(replica)
-		m.rewake()
 		shares[i] = plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve}
 	}
 	return shares

@@ -159,11 +159,11 @@ func TestSyncedOnceAllIsListed(t *testing.T) {
 			t.Fatalf("synced before %s", k.Kind)
 		}
 		s := &sink{c, k.Kind}
-		s.Phase(kube.Refused, errTest)
+		s.Following(false, errTest)
 		if c.Trouble() == nil {
 			t.Error("a stream is refused, and there is no trouble")
 		}
-		s.Phase(kube.Following, nil)
+		s.Following(true, nil)
 		var all []kube.Versioned[Object]
 		if i == 1 {
 			o := Decode(&corev1.Service{ObjectMeta: ours("web", "web")}, "test")

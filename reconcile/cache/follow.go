@@ -166,8 +166,8 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 // At implements kube.Sink.
 func (s *sink) At(uint64) {}
 
-// Phase implements kube.Sink.
-func (s *sink) Phase(_ kube.Phase, err error) {
+// Following implements kube.Sink.
+func (s *sink) Following(_ bool, err error) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	st := &s.cache.streams[s.kind]
