@@ -199,11 +199,36 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 		if len(actions) == 0 {
 			break
 		}
-		w.current = w.current.After(actions)
+		for i := range actions {
+			w.apply(&actions[i])
+		}
 		wroteEndpoints = wroteEndpoints || slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Kind == plan.KindEndpoints })
 	}
 	w.trigger = w.current.Endpoints.Annotations[syncer.AnnotationTriggerTime]
 	return wroteEndpoints
+}
+
+// apply carries an action out.
+func (w *ourWorld) apply(a *plan.Action) {
+	now := &w.current
+	m := plan.Meta{UID: "uid", Owned: true, Labels: syncer.LabelsOf(a.Labels), Annotations: a.Annotations, Rest: a.Rest}
+	at := slices.IndexFunc(now.Slices, func(s plan.Slice) bool { return s.Name == a.Name })
+	switch {
+	case a.Kind == plan.KindService && a.Verb != plan.Delete:
+		now.Service = &plan.Service{Meta: m, ClusterIP: syncer.ClusterIPNone, Ports: a.Service.Ports}
+	case a.Kind == plan.KindEndpoints && a.Verb != plan.Delete:
+		now.Endpoints = &plan.Endpoints{Meta: m, Subsets: a.Endpoints.Subsets}
+	case a.Kind == plan.KindEndpointSlice && a.Verb == plan.Delete:
+		now.Slices = slices.Delete(slices.Clone(now.Slices), at, at+1)
+	case a.Kind == plan.KindEndpointSlice && at < 0:
+		now.Slices = append(slices.Clone(now.Slices), plan.Slice{Meta: m, Owner: a.Owner, Slice: *a.Slice})
+		slices.SortFunc(now.Slices, func(a, b plan.Slice) int { return strings.Compare(a.Name, b.Name) })
+	case a.Kind == plan.KindEndpointSlice:
+		now.Slices = slices.Clone(now.Slices)
+		now.Slices[at] = plan.Slice{Meta: m, Owner: a.Owner, Slice: *a.Slice}
+	default:
+		panic("no history leads to " + a.Verb.String() + " of " + a.Object().String())
+	}
 }
 
 func (w *ourWorld) contribution() syncer.Contribution {

@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,6 +53,13 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 	// The first lets go of the namespace before the second asks for it.
 	before := w.writes()
 	of(w.config, w.listen, "one", "shop")
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		metrics, err := w.proc.Get(ctx, "/metrics")
+		if err == nil && !strings.Contains(string(metrics), `tributary_config_reloads_total{result="ok"} 1`) {
+			err = errors.New("the first has not read its configuration")
+		}
+		return err
+	})
 	of(second, listen, "two", "other, pay")
 	w.conflicts(other, "other_instance")
 
