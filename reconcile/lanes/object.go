@@ -65,14 +65,15 @@ func (y *delay) fail(now time.Time) {
 }
 
 // note takes in what became of a request. One that takes less than all, after the whole was not
-// taken, tells nothing of that.
+// taken, tells nothing of that: the rest waits as long as it would have without it.
 func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	less := g.Action.Less
 	switch {
 	case out.Result == Unused:
 	case out.Result == Written && less && o.err != nil:
-		o.removals = delay{}
-		o.others.fail(now)
+		if o.removals = (delay{}); !now.Before(o.others.until) {
+			o.others.fail(now)
+		}
 	case out.Result == Written:
 		o.err = nil
 	default:
