@@ -140,3 +140,16 @@ func TestNamesOfSlicesTellGroupsApart(t *testing.T) {
 		t.Errorf("only %d groups", len(seen))
 	}
 }
+
+func TestTheNameOfASliceTellsItsCluster(t *testing.T) {
+	service := Key{testNamespace, "web-v1"}
+	for _, c := range []struct{ slice, want string }{
+		{sliceStem(service, "idc-a", IPv4, nil) + "-0", "idc-a"},
+		{sliceStem(service, "web", IPv6, []Port{httpPort}) + "-12", "web"},
+		{"web-v1-x7k2p", ""}, {"web-v1", ""}, {"web", ""}, {"web-v1-idc-a-0123456789", ""}, {"web-v1--0123456789-0", ""}, {"", ""},
+	} {
+		if got := ClusterOf(service.Name, c.slice); got != c.want {
+			t.Errorf("the slice %q is of cluster %q, want %q", c.slice, got, c.want)
+		}
+	}
+}

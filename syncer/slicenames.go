@@ -35,7 +35,20 @@ func sliceStem(service Key, cluster string, family Family, ports []Port) string 
 		field(p.AppProtocol.Value)
 	}
 	text := base32.HexEncoding.EncodeToString(h.Sum(nil)[:10])
-	return strings.Join([]string{service.Name, cluster, strings.ToLower(text[:10])}, "-")
+	return strings.Join([]string{service.Name, cluster, strings.ToLower(text[:hashLength])}, "-")
+}
+
+// hashLength is that of the hash in a stem.
+const hashLength = 10
+
+// ClusterOf is the cluster in the name of a slice of a Service; "" if it is not a name as slices get.
+func ClusterOf(service, slice string) string {
+	rest, named := strings.CutPrefix(slice, service+"-")
+	stem := rest[:max(0, strings.LastIndexByte(rest, '-'))]
+	if at := len(stem) - hashLength - 1; named && at > 0 && stem[at] == '-' {
+		return stem[:at]
+	}
+	return ""
 }
 
 // sliceNamer hands out names with one stem: the lowest numbers that no standing

@@ -18,7 +18,7 @@ import (
 	"tributary.dev/tributary/internal/wire"
 )
 
-// protobuf are all objects of the scheme.
+// protobuf are all objects that a cluster serves.
 type protobuf interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
@@ -66,9 +66,9 @@ func (r Resource) content(text []byte, suffix string) (content []byte, err error
 		})
 	} else if object, is, failed := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil); failed != nil {
 		err = failed
-	} else {
+	} else if object, can := object.(protobuf); can {
 		version, kind = is.GroupVersion().String(), is.Kind
-		content, err = object.(protobuf).Marshal()
+		content, err = object.Marshal()
 	}
 	switch {
 	case err != nil:

@@ -573,3 +573,16 @@ func TestStreams(t *testing.T) {
 		})
 	}
 }
+
+// Whatever a server answers in place of an object is an error.
+func TestAnswersThatAreNoObjects(t *testing.T) {
+	for _, text := range []string{
+		"", "null", "{}", "[]", "<html>", "k8s\x00", "k8s\x00\x0a\x7f", "k8s\x00\x12\x01\xff",
+		`{"apiVersion":"v1","kind":"Node"}`, `{"apiVersion":"v1","kind":"PodList"}`, `{"apiVersion":"v1","kind":"Table"}`,
+		`{"apiVersion":"__internal","kind":"WatchEvent"}`, `{"apiVersion":"v1","kind":"Pod","metadata":7}`,
+	} {
+		if content, err := Pods.content([]byte(text), ""); !errors.Is(err, ErrUndecodable) {
+			t.Errorf("%q is read as %q, with the error %v", text, content, err)
+		}
+	}
+}

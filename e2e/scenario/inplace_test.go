@@ -36,7 +36,8 @@ const (
 	inPlaceTime = 10 * time.Second
 	// inPlaceStay pods of each are left as they are, so that no Service is without.
 	inPlaceStay = 4
-	// warmUp is how long a container that was just started is ready, and not, in turn.
+	// warmUp is how long a container that was just started is ready, and not, in turn: a twentieth of stableFor, for on a
+	// busy machine the kubelets are late.
 	warmUp = 400 * time.Millisecond
 )
 
@@ -63,7 +64,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	outside := map[string]*consumer{"shop/probed": newConsumer(), "shop/unprobed": newConsumer()}
 	slb := httptest.NewServer(tells(t, outside))
 	t.Cleanup(slb.Close)
-	config := w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n") + "clusterDefaults: {stableFor: 2s}\nsinks: [{name: slb, url: \"" + slb.URL + "\"}]\n"
+	config := w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n") + "clusterDefaults: {stableFor: 8s}\nsinks: [{name: slb, url: \"" + slb.URL + "\"}]\n"
 	w.must(os.WriteFile(w.config, []byte(config), 0o600))
 	w.start()
 	ours, native := map[string]*consumer{}, map[string]*consumer{}

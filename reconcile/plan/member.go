@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -113,13 +114,7 @@ func (m *merger) gather(shares []Share) {
 // memberOf is the member that a slice of ours is of. Its name tells, for anybody may change the label; a
 // copy under another name may be anything.
 func memberOf(replica syncer.Key, s *Slice) string {
-	rest, _ := strings.CutPrefix(s.Name, replica.Name+"-")
-	if end := strings.LastIndex(rest, "-"); end > 0 { // MEMBER-HASH-NUMBER
-		if at := end - len("-0123456789"); at > 0 && rest[at] == '-' {
-			return rest[:at]
-		}
-	}
-	return s.Labels.Get(syncer.LabelSourceCluster)
+	return cmp.Or(syncer.ClusterOf(replica.Name, s.Name), s.Labels.Get(syncer.LabelSourceCluster))
 }
 
 // read fills the member's share from what it gives and what its slices have; apart says that
