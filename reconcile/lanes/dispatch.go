@@ -16,12 +16,11 @@ import (
 const (
 	// Places is how many requests are under way at once.
 	Places = 64
-	// otherPlaces is how many of them additions and bulk work may hold: a removal finds a
-	// place, however many of the others hang until their deadline.
-	otherPlaces = 48
-	// bulkPlaces is how many bulk work may hold. The more an API server has at once the less
-	// each costs it, but the first removal after a calm finds them all under way.
-	bulkPlaces = 32
+	// additionPlaces is how many of them additions may hold, bulkPlaces how many bulk work: a
+	// removal finds a place, however many of the others hang until their deadline. The more an
+	// API server has at once the less each costs it, but a removal waits there behind them all.
+	additionPlaces = 16
+	bulkPlaces     = 32
 	// bulkBeside is how many it may hold beside a removal, for afterRemoval after one, and
 	// while there is news that was not compared, for any of it may be a removal.
 	bulkBeside   = 4
@@ -170,14 +169,16 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 
 // may reports whether the lane may hold one more place.
 func (d *Dispatch) may(lane Lane, now time.Time) bool {
-	others, bulk := d.held[plan.Addition]+d.held[plan.Bulk], d.held[plan.Bulk]
+	removals, additions, bulk := d.held[plan.Removal], d.held[plan.Addition], d.held[plan.Bulk]
 	switch {
-	case others+d.held[plan.Removal] >= Places || lane != plan.Removal && others >= otherPlaces:
+	case removals+additions+bulk >= Places:
 		return false
-	case lane != plan.Bulk || bulk < bulkBeside:
-		return true
+	case lane == plan.Addition:
+		return additions < additionPlaces
+	case lane == plan.Bulk && bulk >= bulkBeside:
+		return bulk < bulkPlaces && removals == 0 && d.queue.Len() == 0 && now.Sub(d.removed) >= afterRemoval
 	}
-	return bulk < bulkPlaces && d.held[plan.Removal] == 0 && d.queue.Len() == 0 && now.Sub(d.removed) >= afterRemoval
+	return true
 }
 
 // Failed returns the objects of a replica whose last write was not taken, and why.

@@ -26,13 +26,13 @@ func TestPlaces(t *testing.T) {
 			t.Fatalf("bulk work has %d places, want %d", len(bulk), bulkPlaces)
 		}
 		b.fill(200, "shop", "a", plan.Addition)
-		if n := len(b.all()); n != otherPlaces-bulkPlaces {
-			t.Errorf("additions have %d places, want %d", n, otherPlaces-bulkPlaces)
+		if n := len(b.all()); n != additionPlaces {
+			t.Errorf("additions have %d places, want %d", n, additionPlaces)
 		}
 		b.fill(200, "shop", "a", plan.Removal)
 		removals := b.all()
-		if len(removals) != Places-otherPlaces {
-			t.Errorf("removals have %d places, want %d", len(removals), Places-otherPlaces)
+		if len(removals) != Places-bulkPlaces-additionPlaces {
+			t.Errorf("removals have %d places, want %d", len(removals), Places-bulkPlaces-additionPlaces)
 		}
 		for _, g := range bulk {
 			b.done(g)
@@ -86,9 +86,9 @@ func TestMembersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.fill(500, "shop", "flood", plan.Addition)
-		b.fill(20, "shop", "small", plan.Addition)
-		if n := count(b.all(), func(g *Grant) bool { return g.Work.Cause.Cluster == "small" }); n != 20 {
-			t.Errorf("of %d places the small member has %d, want 20", otherPlaces, n)
+		b.fill(6, "shop", "small", plan.Addition)
+		if n := count(b.all(), func(g *Grant) bool { return g.Work.Cause.Cluster == "small" }); n != 6 {
+			t.Errorf("of %d places the small member has %d, want 6", additionPlaces, n)
 		}
 	})
 }
@@ -135,8 +135,8 @@ func TestHangingNamespaces(t *testing.T) {
 		for _, g := range b.d.underWay {
 			b.done(g)
 		}
-		if n := count(b.all(), slow); n != otherPlaces {
-			t.Errorf("after an answer in time it has %d places, want %d", n, otherPlaces)
+		if n := count(b.all(), slow); n != additionPlaces {
+			t.Errorf("after an answer in time it has %d places, want %d", n, additionPlaces)
 		}
 	})
 }
