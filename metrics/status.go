@@ -25,7 +25,7 @@ type Status struct {
 	Config   ConfigStatus    `json:"config"`
 	Ingress  IngressStatus   `json:"ingress"`
 	Clusters []ClusterStatus `json:"clusters"`
-	// Comparing is the number of replicas that wait for a comparison.
+	// Comparing is the number of replicas that wait for a comparison or are in one.
 	Comparing int          `json:"comparing"`
 	Lanes     []LaneStatus `json:"lanes"`
 	Sinks     []SinkStatus `json:"sinks,omitempty"`

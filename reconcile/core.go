@@ -32,7 +32,7 @@ type Core struct {
 	// unfinished those that go on in the next one.
 	changes    map[*lanes.Work]*change
 	unfinished map[syncer.Key]*change
-	// comparing are the comparisons that have begun.
+	// comparing are the comparisons that have begun and are not done.
 	comparing map[syncer.Key]*Comparison
 	leading   bool
 }
@@ -96,8 +96,8 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	}
 }
 
-// Waiting counts the replicas that wait for a comparison.
-func (c *Core) Waiting() int { return c.queue.Len() }
+// Waiting counts the replicas that wait for a comparison or are in one.
+func (c *Core) Waiting() int { return c.queue.Len() + len(c.comparing) }
 
 // Lanes tells how many requests are planned and under way in each lane.
 func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
@@ -124,7 +124,6 @@ func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
 // it leads. Where a request has begun meanwhile nothing is planned, for what was decided may follow from
 // what that changes: the replica is compared again.
 func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
-	delete(c.comparing, of.Replica)
 	if of.outdated {
 		c.queue.Add(now, of.Replica, plan.Removal)
 	}
@@ -142,7 +141,10 @@ func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, tro
 }
 
 // Done ends a comparison that was settled: the replica may be compared again.
-func (c *Core) Done(of *Comparison) { c.queue.Done(of.work) }
+func (c *Core) Done(of *Comparison) {
+	delete(c.comparing, of.Replica)
+	c.queue.Done(of.work)
+}
 
 // Request grants the request that is next. If there is none it is nil, and wake is when to ask
 // again though nothing else has happened; zero: never.

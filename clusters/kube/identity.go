@@ -7,9 +7,11 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -35,14 +37,24 @@ func (p *Pin) Known() string {
 	return ""
 }
 
+// starting is how long an API server may refuse everybody after its start: until it has read
+// its roles.
+const starting = 3 * time.Second
+
 // prove asks for the identity of the cluster at the end of a connection: of all that a
 // cluster holds, the namespace kube-system is made first, never made anew, and never the
 // same twice. The first that is shown is remembered. To read it is a right that a cluster
-// may withhold at any time: then nothing can be told, and it is believed.
+// may withhold at any time: then nothing can be told, and it is believed, but where it is
+// known only when it has not just started.
 func (s *Session) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ns, err := s.get(ctx, Namespaces, syncer.Key{Name: metav1.NamespaceSystem})
+	var ns metav1.Object
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, starting/10, starting, true, func(context.Context) (bool, error) {
+		ns, err = s.get(ctx, Namespaces, syncer.Key{Name: metav1.NamespaceSystem})
+		return !apierrors.IsForbidden(err) || s.pin.Known() == "", nil
+	})
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 		return nil

@@ -175,6 +175,23 @@ func TestIdentityThatIsHidden(t *testing.T) {
 	}
 }
 
+// An API server refuses everybody until it has read its roles: another cluster that answers is not
+// believed in that moment.
+func TestAnotherClusterThatStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, begun := newModel(t), time.Now()
+		m.answer = func(*http.Request, string) *metav1.Status {
+			if time.Since(begun) < starting/2 {
+				return forbidden()
+			}
+			return nil
+		}
+		if _, err := Open(t.Context(), m.start(t, false), Options{Pin: NewPin("uid-z")}); !errors.Is(err, ErrOtherCluster) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
 func TestSession(t *testing.T) {
 	pin := new(Pin)
 	with(t, false, Options{Version: "v9", Pin: pin}, func(m *model) {
