@@ -18,30 +18,30 @@ import (
 // mostAsked is how many questions of a member are under way at most.
 const mostAsked = 100
 
-// questions are those that wait to be asked. Many are under way at a time: half as many after
+// Questions are those that Wait to be asked. Many are under way at a time: half as many after
 // each answer that the server is busy, and one more after every other.
-type questions struct {
-	waiting      []member.Question
-	asked, limit int
+type Questions struct {
+	Wait        []member.Question
+	asked, less int // less than mostAsked by so many
 }
 
-// next takes a question if there is one and room for it.
-func (qs *questions) next() (q member.Question, ok bool) {
-	if len(qs.waiting) == 0 || qs.asked >= qs.limit {
+// Next takes a question if there is one and room for it.
+func (qs *Questions) Next() (q member.Question, ok bool) {
+	if len(qs.Wait) == 0 || qs.asked >= mostAsked-qs.less {
 		return q, false
 	}
-	q, qs.waiting = qs.waiting[0], qs.waiting[1:]
+	q, qs.Wait = qs.Wait[0], qs.Wait[1:]
 	qs.asked++
 	return q, true
 }
 
-// answered notes that one is not under way any more.
-func (qs *questions) answered(busy bool) {
+// Answered notes that one is not under way any more.
+func (qs *Questions) Answered(busy bool) {
 	qs.asked--
 	if busy {
-		qs.limit = max(1, qs.limit/2)
+		qs.less += (mostAsked - qs.less) / 2
 	} else {
-		qs.limit = min(mostAsked, qs.limit+1)
+		qs.less = max(0, qs.less-1)
 	}
 }
 
@@ -61,7 +61,7 @@ func (m *Member) ask(q member.Question) {
 		}
 	}
 	m.mu.Lock()
-	m.questions.answered(kube.RetryAfter(err) > 0)
+	m.questions.Answered(kube.RetryAfter(err) > 0)
 	m.mu.Unlock()
 	m.signal()
 }
@@ -81,13 +81,13 @@ func (m *Member) answer(q member.Question) (member.Answer, error) {
 	case object == nil:
 		a.Outcome = member.NotThere
 	default:
-		a.Outcome, a.Object = member.There, valueOf(decoder, object)
+		a.Outcome, a.Object = member.There, ValueOf(decoder, object)
 	}
 	return a, err
 }
 
-// valueOf is an object as the state takes it; nil: it is of no kind that was asked for.
-func valueOf(d *decode.Decoder, o runtime.Object) any {
+// ValueOf is an object as the state takes it; nil: it is of no kind that was asked for.
+func ValueOf(d *decode.Decoder, o runtime.Object) any {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		return d.Pod(o)

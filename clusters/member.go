@@ -46,7 +46,7 @@ type Member struct {
 	decoder  *decode.Decoder
 	health   health
 	// What steps have asked for and is not begun. looking: what stands is being looked up.
-	questions             questions
+	questions             Questions
 	relist                []member.Scope
 	wantStanding, looking bool
 }
@@ -54,7 +54,7 @@ type Member struct {
 // newMember returns a member that is known by a UID; empty: not yet.
 func newMember(options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		pin: kube.NewPin(uid), work: make(chan struct{}, 1), settings: s, decoder: s.decoder(), questions: questions{limit: mostAsked}}
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), settings: s, decoder: s.decoder()}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())
@@ -98,7 +98,7 @@ func (m *Member) begin(streams map[member.Scope]*stream) {
 	if look {
 		m.wantStanding, m.looking = false, true
 	}
-	for q, ok := m.questions.next(); ok; q, ok = m.questions.next() {
+	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
 		m.tasks.Go(func() { m.ask(q) })
 	}
 	m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *Member) tick() {
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	m.questions.waiting = append(m.questions.waiting, effects.Ask...)
+	m.questions.Wait = append(m.questions.Wait, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
 	m.wantStanding = m.wantStanding || effects.WantStanding
 	if effects.Turned {

@@ -465,12 +465,12 @@ func TestObservesMembersOwnEndpoints(t *testing.T) {
 
 // A server that is busy is asked less, and more again when it is not.
 func TestQuestionsHalve(t *testing.T) {
-	qs := questions{limit: mostAsked}
+	qs := Questions{}
 	ask := func(n int, busy bool, want int) {
 		t.Helper()
 		most := 0
-		for qs.waiting = make([]member.Question, n); len(qs.waiting) > 0 || qs.asked > 0; qs.answered(busy) {
-			for _, ok := qs.next(); ok; _, ok = qs.next() {
+		for qs.Wait = make([]member.Question, n); len(qs.Wait) > 0 || qs.asked > 0; qs.Answered(busy) {
+			for _, ok := qs.Next(); ok; _, ok = qs.Next() {
 				most = max(most, qs.asked)
 			}
 		}

@@ -82,7 +82,7 @@ func byType[T member.Object, O runtime.Object](of kube.Resource, read func(*deco
 func follow[T member.Object](m *Member, scope member.Scope, resource kube.Resource, labels, fields string,
 	read func(*decode.Decoder, []byte) (store.Versioned[T], error),
 ) *stream {
-	to := &sink[T]{member: m, scope: scope}
+	to := &Intake[T]{Scope: scope, Step: m.step, Failed: m.failed}
 	kind := kube.Kind[store.Versioned[T]]{Resource: resource, Namespace: scope.Namespace, Labels: labels, Fields: fields,
 		Convert: func() kube.Convert[store.Versioned[T]] {
 			decoder, rules := m.reading()
@@ -102,44 +102,43 @@ func follow[T member.Object](m *Member, scope member.Scope, resource kube.Resour
 	return s
 }
 
-// sink takes what a stream shows into the state.
-type sink[T member.Object] struct {
-	member *Member
-	scope  member.Scope
+// Intake takes what a stream shows into a state, by Step. Failed is told why it is not followed.
+type Intake[T member.Object] struct {
+	Scope  member.Scope
+	Step   func(member.Event)
+	Failed func(error)
 	rules  member.Rules // that pods of the newest list are matched with
 }
 
 // Seen implements kube.Sink.
-func (s *sink[T]) Seen(o *store.Versioned[T], _ uint64, arrived time.Time) {
-	s.member.step(&member.Seen[T]{Scope: s.scope, Versioned: *o, Arrived: arrived})
+func (s *Intake[T]) Seen(o *store.Versioned[T], _ uint64, arrived time.Time) {
+	s.Step(&member.Seen[T]{Scope: s.Scope, Versioned: *o, Arrived: arrived})
 }
 
 // Gone implements kube.Sink.
-func (s *sink[T]) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	s.member.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
+func (s *Intake[T]) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
+	s.Step(member.Gone{Scope: s.Scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
 }
 
 // Listed implements kube.Sink.
-func (s *sink[T]) Listed(all []kube.Versioned[store.Versioned[T]], revision uint64) {
+func (s *Intake[T]) Listed(all []kube.Versioned[store.Versioned[T]], revision uint64) {
 	items := make([]store.Versioned[T], len(all))
 	for i := range all {
 		items[i] = *all[i].Object
 	}
-	s.member.step(member.Listed[T]{Scope: s.scope, Items: items, Revision: revision, Rules: s.rules})
+	s.Step(member.Listed[T]{Scope: s.Scope, Items: items, Revision: revision, Rules: s.rules})
 }
 
 // At implements kube.Sink.
-func (s *sink[T]) At(revision uint64) {
-	s.member.step(member.At{Scope: s.scope, Revision: revision})
-}
+func (s *Intake[T]) At(revision uint64) { s.Step(member.At{Scope: s.Scope, Revision: revision}) }
 
 // Following implements kube.Sink.
-func (s *sink[T]) Following(is bool, err error) {
+func (s *Intake[T]) Following(is bool, err error) {
 	if err != nil {
-		s.member.failed(err)
+		s.Failed(err)
 	}
-	s.member.step(member.Changed{Scope: s.scope, Following: is, Err: err})
+	s.Step(member.Changed{Scope: s.Scope, Following: is, Err: err})
 }
 
 // WentBack implements kube.Sink.
-func (s *sink[T]) WentBack() { s.member.step(member.WentBack{Scope: s.scope}) }
+func (s *Intake[T]) WentBack() { s.Step(member.WentBack{Scope: s.Scope}) }

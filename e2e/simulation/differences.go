@@ -43,7 +43,7 @@ func (w *world) differences(key syncer.Key) []difference {
 	}
 	inSlices, inEndpoints := w.stands(key)
 	sum.compare(EndpointSlices, inSlices, wanted)
-	if !w.config.OnlySlices && !w.foreign(Endpoints, key) {
+	if w.config.WriteEndpoints && !w.foreign(Endpoints, key) {
 		sum.compare(Endpoints, inEndpoints, together)
 	}
 	return sum.found
@@ -148,7 +148,7 @@ func (w *world) foreign(kind Kind, key syncer.Key) bool {
 
 // classes reports whether endpoints may be better than others.
 func (w *world) classes() bool {
-	return w.config.Failover || slices.ContainsFunc(w.config.Members, func(m MemberConfig) bool { return m.Drain || m.Stale > 0 || m.StableFor > 0 })
+	return w.config.Failover || slices.ContainsFunc(w.config.Members, func(m MemberConfig) bool { return m.Drain || m.StaleAfter > 0 || m.Options.StableFor > 0 })
 }
 
 // obstacle is what a webhook of the ingress cluster does.

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,12 +31,6 @@ const (
 	retryPeriod = 750 * time.Millisecond
 )
 
-// elect takes part until the process ends.
-func (p *Process) elect() {
-	p.term = leader.Term{Identity: fmt.Sprintf("%s-%d", p.name, p.serial), Lease: leaseTime}
-	p.look()
-}
-
 // leading reports whether the process takes itself for the leader, leads whether it may write.
 func (p *Process) leading() bool { return !p.until.IsZero() }
 func (p *Process) leads() bool   { return !p.dead && p.leading() && p.clock().Before(p.until) }
@@ -59,27 +52,25 @@ func (p *Process) depose() {
 	p.world.note("%s leads no more", p.name)
 }
 
-// look reads the Lease, and writes it where it may.
+// look reads the Lease, and writes it where it may, again and again.
 func (p *Process) look() {
 	p.ingress.get(leaseID, p.term.RenewDeadline()/3, func(value any, err error) {
-		lease, _ := value.(*coordinationv1.Lease)
+		lease, holder := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseID.Namespace, Name: leaseID.Name}}, ""
 		if err == nil {
+			lease = value.(*coordinationv1.Lease)
 			r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 			p.term.Saw(p.clock(), r)
-			if other := r.HolderIdentity != "" && r.HolderIdentity != p.term.Identity; other && p.leading() {
-				p.depose()
-				p.again()
-				return
-			}
-		} else if lease = (&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseID.Namespace, Name: leaseID.Name}}); !notFound(err) {
-			p.again()
+			holder = r.HolderIdentity
+		}
+		switch {
+		case err != nil && !notFound(err):
+		case p.leading() && holder != "" && holder != p.term.Identity:
+			p.depose()
+		case p.leading() || p.term.MayTake(p.clock()):
+			p.hold(lease)
 			return
 		}
-		if p.leading() || p.term.MayTake(p.clock()) {
-			p.hold(lease)
-		} else {
-			p.again()
-		}
+		p.again()
 	})
 }
 
@@ -117,8 +108,10 @@ func (p *Process) held(sent time.Time) {
 			p.members[i] = m.replaced(m.config)
 		}
 	}
-	p.whenStarted(func() { p.core.Lead(p.clock(), p.leading()) })
-	p.compare()
+	p.whenListed(func() {
+		p.core.Lead(p.clock(), p.leading())
+		p.compare()
+	})
 }
 
 // release gives the Lease up, as a process does that ends in order.

@@ -97,7 +97,7 @@ var faults = []act{
 		if w.record[c.name] == "" {
 			return false // whoever is found first is believed
 		}
-		other := newCluster(w, 100+int(w.serial%1000), c.name+"'s stranger", 0)
+		other := newCluster(w, 100+w.steps%1000, c.name+"'s stranger", 0)
 		other.service(namespaces[s.B%2], names[s.B/2%3], map[string]string{"app": "stranger"})
 		w.swap(c, other)
 		w.until(span(s.C), func() { w.swap(other, c) })
@@ -228,10 +228,10 @@ var faults = []act{
 	{"relist", 2, false, func(w *world, s Step) bool { return w.onSeen(w.pick(s), (*seen).anew) }},
 	// To its configuration.
 	{"drain", 2, false, onMember(func(m *MemberConfig, s Step) { m.Drain = !m.Drain })},
-	{"hold", 1, false, onMember(func(m *MemberConfig, s Step) { m.Hold = span(s.C%6) * time.Duration(s.B%2) })},
-	{"stable-for", 1, false, onMember(func(m *MemberConfig, s Step) { m.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
-	{"stale-after", 1, false, onMember(func(m *MemberConfig, s Step) { m.Stale = span(5+s.C%3) * time.Duration(s.B%2) })},
-	{"namespaces", 1, false, onMember(func(m *MemberConfig, s Step) { m.Only = [][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3] })},
+	{"hold", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.HoldSilentNodes = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stable-for", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stale-after", 1, false, onMember(func(m *MemberConfig, s Step) { m.StaleAfter = span(5+s.C%3) * time.Duration(s.B%2) })},
+	{"namespaces", 1, false, onMember(func(m *MemberConfig, s Step) { m.only([][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]) })},
 	{"leave", 1, false, func(w *world, s Step) bool {
 		name := w.pick(s).name
 		m := w.config.member(name)
@@ -252,7 +252,7 @@ var faults = []act{
 	}},
 	{"failover", 1, false, onConfig(func(c *Config, _ Step) { c.Failover = !c.Failover })},
 	{"orphans", 1, false, onConfig(func(c *Config, _ Step) { c.DropOrphans = !c.DropOrphans })},
-	{"only-slices", 1, false, onConfig(func(c *Config, _ Step) { c.OnlySlices = !c.OnlySlices })},
+	{"only-slices", 1, false, onConfig(func(c *Config, _ Step) { c.WriteEndpoints = !c.WriteEndpoints })},
 	{"exclude", 1, false, onConfig(func(c *Config, s Step) { c.Excluded = []string{"", "", "shop", "pay"}[s.C%4] })},
 }
 

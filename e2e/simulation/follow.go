@@ -16,19 +16,39 @@ import (
 // shown is an object as a Course has it.
 type shown struct{ Object }
 
+func versioned(o Object) kube.Versioned[shown] {
+	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: cache.Revision(o.GetResourceVersion())}
+}
+
+// reading is a kube.Sink that reads what is shown for another one.
+type reading[T any] struct {
+	kube.Sink[T]
+	read func(Object) *T
+}
+
+func (r reading[T]) Seen(o *shown, revision uint64, arrived time.Time) {
+	r.Sink.Seen(r.read(o.Object), revision, arrived)
+}
+func (r reading[T]) Listed(all []kube.Versioned[shown], revision uint64) {
+	list := make([]kube.Versioned[T], len(all))
+	for i, v := range all {
+		list[i] = kube.Versioned[T]{Object: r.read(v.Object.Object), Key: v.Key, UID: v.UID, Revision: v.Revision}
+	}
+	r.Sink.Listed(list, revision)
+}
+
 // follower does what a Course wants.
 type follower struct {
 	*way
 	query  Query
 	course *kube.Course[shown]
+	turns  alarm
+	// list is that which is being read, stream that which is open, or being opened; nil: none is.
+	list   *[]kube.Versioned[shown]
+	stream *stream
+	over   bool
 	// told is up to which revisions the Course has been told all, and since when; for the laws.
-	told    []telling
-	wake    time.Duration // of the turn that is planned; 0: none is
-	stream  *stream
-	listing bool
-	// lists and streams count what was begun: of what is not the last nothing is told.
-	lists, streams int
-	over           bool
+	told []telling
 }
 
 // telling is that something told all up to a revision: a list, or an event. writes are how many had
@@ -68,22 +88,11 @@ func (f *follower) turn() {
 	for !f.over {
 		switch next := f.course.Next(f.process.clock()); next.Do {
 		case kube.Wait:
-			at := f.now + next.Until.Sub(f.process.clock())
-			if f.wake != 0 && f.wake <= at {
-				return
-			}
-			f.wake = at
-			f.process.after(at-f.now, func() {
-				if f.wake == at {
-					f.wake = 0
-					f.turn()
-				}
-			})
+			f.turns.set(f.process, next.Until, f.turn)
 			return
 		case kube.List:
-			f.lists++
-			f.listing = true
-			f.page(nil, nil)
+			f.list = &[]kube.Versioned[shown]{}
+			f.page(f.list, nil)
 		case kube.Watch:
 			f.watch(next.Revision)
 		case kube.Cut:
@@ -100,35 +109,28 @@ func (f *follower) turn() {
 }
 
 // page reads a list from one of its pages on.
-func (f *follower) page(after *Page, all []kube.Versioned[shown]) {
-	n := f.lists
+func (f *follower) page(list *[]kube.Versioned[shown], after *Page) {
 	var next *Page
-	f.ask(pageTimeout, func() bool { return n == f.lists }, func(s *Server) (any, error) {
+	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *Server) (any, error) {
 		page, more, err := s.List(f.query, 500, after)
 		page.Items, next = f.cluster.lie(page.Items), more
 		return page, err
 	}, func(now time.Time, value any, err error) {
-		if err != nil {
+		p, _ := value.(Page)
+		for _, o := range p.Items {
+			*list = append(*list, versioned(o))
+		}
+		if err == nil && next != nil {
+			f.page(list, next)
+			return
+		}
+		if f.list = nil; err != nil {
 			f.course.ListFailed(now, err)
 			return
 		}
-		p := value.(Page)
-		for _, o := range p.Items {
-			all = append(all, versioned(o))
-		}
-		if next != nil {
-			f.page(next, all)
-			return
-		}
-		f.listing = false
 		f.tell(p.Revision, true)
-		f.course.Listed(now, all, p.Revision)
-		f.process.read()
+		f.course.Listed(now, *list, p.Revision)
 	})
-}
-
-func versioned(o Object) kube.Versioned[shown] {
-	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: cache.Revision(o.GetResourceVersion())}
 }
 
 // opened is the first event of every stream.
@@ -136,26 +138,25 @@ const opened watch.EventType = "OPENED"
 
 // watch opens a stream.
 func (f *follower) watch(from uint64) {
-	n := f.streams
-	f.ask(acceptTimeout, func() bool { return n == f.streams }, func(s *Server) (any, error) {
-		if n != f.streams {
-			return nil, nil
+	st := &stream{link: f.link}
+	f.stream = st
+	still := func() bool { return f.stream == st }
+	st.tell = func(e Event) {
+		f.process.runs(func() {
+			if still() {
+				f.event(e)
+				f.turn()
+			}
+		})
+	}
+	f.ask(acceptTimeout, still, func(s *Server) (any, error) {
+		if still() {
+			f.link.streams = append(f.link.streams, st)
+			st.send(Event{Type: opened})
+			st.watch = s.Watch(f.query, from, st.send)
+			f.after(watchLife-bookmarkAhead, st.watch.bookmark)
+			f.after(watchLife, func() { st.watch.end(nil) })
 		}
-		st := &stream{link: f.link}
-		st.tell = func(e Event) {
-			f.process.runs(func() {
-				if f.stream == st {
-					f.event(e)
-					f.turn()
-				}
-			})
-		}
-		f.link.streams = append(f.link.streams, st)
-		f.stream = st
-		st.send(Event{Type: opened})
-		st.watch = s.Watch(f.query, from, st.send)
-		f.after(watchLife-bookmarkAhead, st.watch.bookmark)
-		f.after(watchLife, func() { st.watch.end(nil) })
 		return nil, nil
 	}, func(now time.Time, _ any, err error) {
 		if err != nil {
@@ -169,22 +170,22 @@ func (f *follower) watch(from uint64) {
 func (f *follower) event(e Event) {
 	now := f.process.clock()
 	f.tell(e.Revision, false)
-	v := kube.Versioned[shown]{Revision: e.Revision}
 	switch e.Type {
 	case opened:
 		f.course.Opened(now)
-		return
 	case watch.Error:
 		f.leave()
 		f.course.Ended(now, e.Err)
-		return
-	case watch.Added, watch.Modified:
-		v = versioned(e.Object)
-	case watch.Deleted:
-		v = versioned(e.Object)
-		v.Object = nil
+	default:
+		v := kube.Versioned[shown]{Revision: e.Revision}
+		if e.Object != nil {
+			v = versioned(e.Object)
+		}
+		if e.Type == watch.Deleted {
+			v.Object = nil
+		}
+		f.course.Event(v, now)
 	}
-	f.course.Event(v, now)
 }
 
 // tell notes how far the Course has been told.
@@ -207,7 +208,7 @@ func (f *follower) reached() uint64 {
 }
 
 // follows reports whether a stream brings news.
-func (f *follower) follows() bool { return f.stream != nil && !f.listing }
+func (f *follower) follows() bool { return f.stream != nil && f.stream.watch != nil && f.list == nil }
 
 // shown is what told of a revision first; nil: nothing has.
 func (f *follower) shown(revision uint64) *telling {
@@ -225,10 +226,10 @@ func (f *follower) relist() {
 
 // leave ends the stream, or that it is being opened.
 func (f *follower) leave() {
-	if f.streams++; f.stream != nil {
+	if f.stream != nil && f.stream.watch != nil {
 		f.stream.leave()
-		f.stream = nil
 	}
+	f.stream = nil
 }
 
 // end ends the following.

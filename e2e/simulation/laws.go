@@ -202,7 +202,7 @@ func (l *laws) judge(a *attempt, before, after Object) {
 	if !blind { // else it may not know what stands
 		l.order(a, before, after)
 	}
-	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && !w.config.OnlySlices && !w.lately(configured) {
+	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
 		l.traffic(a, before, after)
 	}
 }

@@ -203,11 +203,26 @@ var errNotSent = errors.New("this process does not lead")
 // may not be sent any more by then.
 func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
-	send := func() {
-		if !may() {
-			answer(nil, errNotSent)
-			return
-		}
+	switch {
+	case w.proven != w.cluster:
+		w.call(ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
+			c, _ := value.(*Cluster)
+			if err == nil && w.pin != "" && w.pin != c.UID {
+				err = kube.ErrOtherCluster
+			}
+			if err != nil {
+				answer(nil, err)
+				return
+			}
+			w.process.runs(func() {
+				w.pin, w.proven = c.UID, c
+				w.learned(c.UID)
+				w.request(of, timeout, may, act, done)
+			})
+		})
+	case !may():
+		answer(nil, errNotSent)
+	default:
 		w.call(of, timeout, func(c *Cluster) (any, error) {
 			if w.proven != c {
 				return nil, errBroken
@@ -220,25 +235,6 @@ func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*S
 			answer(value, err)
 		})
 	}
-	if w.proven == w.cluster {
-		send()
-		return
-	}
-	w.call(ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
-		c, _ := value.(*Cluster)
-		if err == nil && w.pin != "" && w.pin != c.UID {
-			err = kube.ErrOtherCluster
-		}
-		if err != nil {
-			answer(nil, err)
-			return
-		}
-		w.process.runs(func() {
-			w.pin, w.proven = c.UID, c
-			w.learned(c.UID)
-			send()
-		})
-	})
 }
 
 // get reads an object.

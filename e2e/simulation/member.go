@@ -13,7 +13,6 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/store"
-	"tributary.dev/tributary/syncer"
 )
 
 // seen is a member as one process sees it.
@@ -24,27 +23,24 @@ type seen struct {
 	way     *way
 	state   *member.State
 	streams map[member.Scope]*follower
-	relists []member.Scope
-	// asked wait for a place, asking are under way, of mostAsked at most.
-	asked             []member.Question
-	asking, mostAsked int
-	over              bool
+	over    bool
+	// What steps have asked for and is not begun.
+	begins    alarm
+	relists   []member.Scope
+	questions clusters.Questions
 }
 
-const (
-	mostAsked = 100
-	tickEvery = 250 * time.Millisecond
-)
+const tickEvery = 250 * time.Millisecond
 
 // newSeen is a member that is known by a UID; "" is none.
 func newSeen(p *Process, c *MemberConfig, uid string) *seen {
-	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}, mostAsked: mostAsked}
+	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}}
 	cluster := p.world.members[slices.IndexFunc(p.world.members, func(o *Cluster) bool { return o.name == c.Name })]
 	m.way = &way{link: p.world.link(p.name, cluster), process: p, pin: uid, learned: func(uid string) {
 		p.world.record[c.Name] = cmp.Or(p.world.record[c.Name], uid)
 	}}
-	m.state = member.New(p.clock(), c.state())
-	m.work()
+	m.state = member.New(p.clock(), c.Config)
+	m.begin()
 	m.tick()
 	return m
 }
@@ -67,11 +63,11 @@ func (m *seen) end() {
 // apply goes over to another configuration, or returns who takes its place: other namespaces are
 // read from nothing.
 func (m *seen) apply(c *MemberConfig) *seen {
-	if !slices.Equal(c.Only, m.config.Only) {
+	if !slices.Equal(c.Namespaces, m.config.Namespaces) {
 		return m.replaced(c)
 	}
 	m.config = c
-	m.step(member.Configured{Config: c.state()})
+	m.step(member.Configured{Config: c.Config})
 	return m
 }
 
@@ -90,15 +86,14 @@ func (m *seen) step(e member.Event) {
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
 	}
-	slices.SortFunc(effects.Ask, func(a, b member.Question) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Key.Compare(b.Key)) })
-	m.asked = append(m.asked, effects.Ask...)
+	m.questions.Wait = append(m.questions.Wait, effects.Ask...)
+	m.relists = append(m.relists, effects.Relist...)
 	if effects.WantStanding {
 		m.lookUp()
 	}
-	if m.relists = append(m.relists, effects.Relist...); effects.Turned || len(m.relists) > 0 {
-		m.after(10*time.Microsecond, m.work)
+	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
+		m.begins.set(m.Process, m.clock().Add(beginTime), m.begin)
 	}
-	m.ask()
 }
 
 // tick tells the time again and again.
@@ -113,20 +108,17 @@ func (m *seen) tick() {
 
 // lookUp tells what stands of the member, once that is known.
 func (m *seen) lookUp() {
-	m.whenStarted(func() {
-		m.after(10*time.Microsecond, func() {
-			var stood member.Stood
-			for _, s := range m.cache.Standing(m.name) {
-				stood.Replicas = append(stood.Replicas, member.Standing(s))
-			}
-			m.step(stood)
-			m.read()
-		})
+	m.whenListed(func() {
+		var stood member.Stood
+		for _, s := range m.cache.Standing(m.name) {
+			stood.Replicas = append(stood.Replicas, member.Standing(s))
+		}
+		m.step(stood)
 	})
 }
 
-// work makes what runs what is to be followed.
-func (m *seen) work() {
+// begin begins what steps have asked for.
+func (m *seen) begin() {
 	if m.over {
 		return
 	}
@@ -140,21 +132,20 @@ func (m *seen) work() {
 	}
 	for _, scope := range scopes {
 		if f := m.streams[scope]; f == nil {
-			q := readers[scope.Kind].Query
-			if q.Namespace = scope.Namespace; scope.Name != "" {
-				q.Fields = "metadata.name=" + scope.Name
-			}
-			m.streams[scope] = follow(m.way, q, &sink{m, scope})
+			m.streams[scope] = m.follow(scope)
 		} else if slices.Contains(relists, scope) {
 			f.relist()
 		}
+	}
+	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
+		m.ask(q)
 	}
 }
 
 // anew has all that is followed listed again.
 func (m *seen) anew() {
 	m.relists = append(m.relists, m.state.Scopes()...)
-	m.work()
+	m.begin()
 }
 
 // known is up to which revisions a process was shown a member, and whether it follows its pods.
@@ -190,82 +181,53 @@ func (m *seen) shown(namespace string, revision uint64) *telling {
 	return nil
 }
 
-// ask asks what waits to be asked.
-func (m *seen) ask() {
-	for len(m.asked) > 0 && m.asking < m.mostAsked {
-		q := m.asked[0]
-		if m.asked = m.asked[1:]; m.state.Open(q) {
-			m.asking++
-			m.question(q)
-		}
+// ask asks a question that is still open.
+func (m *seen) ask(q member.Question) {
+	if !m.state.Open(q) {
+		m.questions.Answered(false)
+		return
 	}
-}
-
-// question asks one question.
-func (m *seen) question(q member.Question) {
 	answer := member.Answer{Question: q}
-	m.way.get(ID{readers[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(value any, err error) {
-		m.asking--
-		m.mostAsked = min(mostAsked, m.mostAsked+1)
-		switch {
-		case err == nil:
-			answer.Outcome, answer.Object = member.There, readers[q.Kind].value(value.(Object))
-		case notFound(err):
+	m.way.get(ID{queries[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(value any, err error) {
+		if err == nil {
+			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, value.(Object))
+		} else if notFound(err) {
 			answer.Outcome = member.NotThere
-		case kube.RetryAfter(err) > 0:
-			m.mostAsked = max(1, m.mostAsked/2)
 		}
 		m.step(answer)
+		m.questions.Answered(kube.RetryAfter(err) > 0)
+		m.begin()
 	})
 }
 
-// reader is how a kind of a member is followed, and how the state takes its objects.
-type reader struct {
-	Query
-	seen   func(scope member.Scope, o Object, arrived time.Time) member.Event
-	listed func(scope member.Scope, all []kube.Versioned[shown], revision uint64) member.Event
-	value  func(Object) any
+// queries are what is followed of each kind of a member, and decoder reads it.
+var (
+	queries = [...]Query{
+		member.Pods:           {Kind: Pods, Fields: clusters.LivePods},
+		member.Services:       {Kind: Services},
+		member.Endpoints:      {Kind: Endpoints},
+		member.EndpointSlices: {Kind: EndpointSlices, Labels: clusters.HandWrittenSlices},
+	}
+	decoder = decode.New(decode.Options{})
+)
+
+// follow begins to follow a scope.
+func (m *seen) follow(scope member.Scope) *follower {
+	q := queries[scope.Kind]
+	if q.Namespace = scope.Namespace; scope.Name != "" {
+		q.Fields = "metadata.name=" + scope.Name
+	}
+	sink := map[member.Kind]func(*seen, member.Scope) kube.Sink[shown]{
+		member.Pods: taking(decoder.Pod), member.Services: taking(decoder.Service), member.Endpoints: taking(decoder.Endpoints), member.EndpointSlices: taking(decoder.Slice)}[scope.Kind]
+	return follow(m.way, q, sink(m, scope))
 }
 
-// readers are those of a member's kinds.
-var readers = [...]reader{
-	member.Pods:           readerOf(Query{Kind: Pods, Fields: clusters.LivePods}, decoder.Pod),
-	member.Services:       readerOf(Query{Kind: Services}, decoder.Service),
-	member.Endpoints:      readerOf(Query{Kind: Endpoints}, decoder.Endpoints),
-	member.EndpointSlices: readerOf(Query{Kind: EndpointSlices, Labels: clusters.HandWrittenSlices}, decoder.Slice),
-}
-
-var decoder = decode.New(decode.Options{})
-
-func readerOf[O Object, T member.Object](q Query, read func(O) store.Versioned[T]) reader {
-	return reader{q, func(scope member.Scope, o Object, arrived time.Time) member.Event {
-		return &member.Seen[T]{Scope: scope, Versioned: read(o.(O)), Arrived: arrived}
-	}, func(scope member.Scope, all []kube.Versioned[shown], revision uint64) member.Event {
-		list := member.Listed[T]{Scope: scope, Revision: revision}
-		for _, v := range all {
-			list.Items = append(list.Items, read(v.Object.Object.(O)))
+// taking takes what a stream shows into the state.
+func taking[O Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[shown] {
+	return func(m *seen, scope member.Scope) kube.Sink[shown] {
+		return reading[store.Versioned[T]]{
+			&clusters.Intake[T]{Scope: scope, Step: m.step, Failed: func(error) {}},
+			func(o Object) *store.Versioned[T] { return new(read(o.(O))) },
 		}
-		return list
-	}, func(o Object) any { return read(o.(O)) }}
-}
-
-// sink is a kube.Sink, and takes what a stream shows into the state.
-type sink struct {
-	*seen
-	scope member.Scope
-}
-
-func (s *sink) Seen(o *shown, _ uint64, arrived time.Time) {
-	s.step(readers[s.scope.Kind].seen(s.scope, o.Object, arrived))
-}
-func (s *sink) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	s.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
-}
-func (s *sink) Listed(all []kube.Versioned[shown], revision uint64) {
-	s.step(readers[s.scope.Kind].listed(s.scope, all, revision))
-}
-func (s *sink) At(revision uint64) { s.step(member.At{Scope: s.scope, Revision: revision}) }
-func (s *sink) WentBack()          { s.step(member.WentBack{Scope: s.scope}) }
-func (s *sink) Following(is bool, err error) {
-	s.step(member.Changed{Scope: s.scope, Following: is, Err: err})
+	}
 }

@@ -5,16 +5,17 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
@@ -28,10 +29,9 @@ type Process struct {
 	name  string
 	// skew is how far its clock is ahead; dead when it has ended, frozen until when it stands
 	// still. What would have happened then happens afterwards.
-	skew    time.Duration
-	dead    bool
-	frozen  time.Duration
-	backlog []func()
+	skew   time.Duration
+	dead   bool
+	frozen time.Duration
 
 	config     *Config // since configured
 	configured time.Duration
@@ -40,14 +40,10 @@ type Process struct {
 	cache      *cache.Cache
 	core       *reconcile.Core
 	follows    []*follower
-	waiting    []func() // for the ingress cluster to have been listed
-	started    bool     // it has been listed
-	listed     bool     // every member has
-
-	news      []news
-	comparing bool
-	wake      time.Time // of the dispatcher
-	underWay  int
+	listed     bool // every member has been
+	news       []news
+	turns      alarm
+	underWay   int
 	// knew is what was shown of members when a replica was last compared, for the laws.
 	knew map[syncer.Key]map[string]known
 	election
@@ -70,26 +66,13 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for _, kind := range cache.Kinds {
-		p.follows = append(p.follows, follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, cached{p.cache.Sink(kind.Kind)}))
+		p.follows = append(p.follows, follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, reading[cache.Object]{p.cache.Sink(kind.Kind), func(o Object) *cache.Object { return cache.Decode(o, instance) }}))
 	}
 	p.configure(w.config)
 	p.poll()
-	p.elect()
+	p.term = leader.Term{Identity: fmt.Sprintf("%s-%d", name, p.steps), Lease: leaseTime}
+	p.look()
 	return p
-}
-
-// cached is a kube.Sink, and hands on what a Course shows to the cache.
-type cached struct{ kube.Sink[cache.Object] }
-
-func (c cached) Seen(o *shown, revision uint64, arrived time.Time) {
-	c.Sink.Seen(cache.Decode(o.Object, instance), revision, arrived)
-}
-func (c cached) Listed(all []kube.Versioned[shown], revision uint64) {
-	var list []kube.Versioned[cache.Object]
-	for _, v := range all {
-		list = append(list, kube.Versioned[cache.Object]{Object: cache.Decode(v.Object.Object, instance), Key: v.Key, UID: v.UID, Revision: v.Revision})
-	}
-	c.Sink.Listed(list, revision)
 }
 
 // clock is the process's own.
@@ -100,30 +83,32 @@ func (p *Process) clock() time.Time { return p.time().Add(p.skew) }
 func (p *Process) runs(do func()) {
 	switch {
 	case p.dead:
-	case p.now < p.frozen || len(p.backlog) > 0:
-		if p.backlog = append(p.backlog, do); len(p.backlog) == 1 {
-			p.thaw()
-		}
+	case p.now < p.frozen:
+		p.after(p.frozen-p.now, do)
 	default:
 		do()
 	}
 }
 
-// thaw runs what would have run while the process stood still, as soon as it does not any more.
-func (p *Process) thaw() {
-	if p.now < p.frozen {
-		p.schedule.after(p.frozen-p.now, p.thaw)
-		return
-	}
-	for i := 0; i < len(p.backlog) && !p.dead; i++ {
-		p.backlog[i]()
-	}
-	p.backlog = nil
-}
-
 // after runs a part of the process after a while.
 func (p *Process) after(d time.Duration, do func()) {
 	p.schedule.after(d, func() { p.runs(do) })
+}
+
+// alarm goes off once, at the first of the moments that it was set to.
+type alarm struct{ at time.Time }
+
+func (a *alarm) set(p *Process, at time.Time, do func()) {
+	if !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.at = at
+	p.after(at.Sub(p.clock()), func() {
+		if a.at.Equal(at) {
+			a.at = time.Time{}
+			do()
+		}
+	})
 }
 
 // end ends the process at once, as a node does that loses power.
@@ -139,32 +124,21 @@ func (p *Process) end() {
 
 // poll looks now and then, as the product does, whether every member has come to be listed.
 func (p *Process) poll() {
-	p.read()
+	listed := p.AllListed()
+	if listed && !p.listed {
+		p.core.AddAll(p.clock(), record.EventListed)
+	}
+	p.listed = listed
+	p.compare()
 	p.after(time.Second, p.poll)
 }
 
-// read looks whether the ingress cluster, or every member, has come to be listed.
-func (p *Process) read() {
-	if !p.cache.HasSynced() {
-		return
-	}
-	for p.started = true; len(p.waiting) > 0; p.waiting = p.waiting[1:] {
-		p.waiting[0]()
-	}
-	if listed := p.AllListed(); listed != p.listed {
-		if p.listed = listed; listed {
-			p.core.AddAll(p.clock(), record.EventListed)
-		}
-	}
-	p.compare()
-}
-
-// whenStarted does something once the ingress cluster has been listed.
-func (p *Process) whenStarted(do func()) {
-	if p.started {
-		do()
+// whenListed does something soon, once the ingress cluster has been listed.
+func (p *Process) whenListed(do func()) {
+	if p.cache.HasSynced() {
+		p.after(beginTime, do)
 	} else {
-		p.waiting = append(p.waiting, do)
+		p.after(tickEvery, func() { p.whenListed(do) })
 	}
 }
 
@@ -186,7 +160,7 @@ func (p *Process) configure(c *Config) {
 		}
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
-	p.read()
+	p.compare()
 }
 
 // dirty hands on what a member reports.
@@ -216,7 +190,7 @@ func (p *Process) Shares(replica syncer.Key) []plan.Share {
 }
 
 // Settings implements reconcile.Source.
-func (p *Process) Settings() *reconcile.Settings { return p.config.settings() }
+func (p *Process) Settings() *reconcile.Settings { return &p.config.Settings }
 
 // Replicas implements reconcile.Source.
 func (p *Process) Replicas() iter.Seq[syncer.Key] {
@@ -236,8 +210,11 @@ func (p *Process) AllListed() bool {
 	return !slices.ContainsFunc(p.members, func(m *seen) bool { return !m.state.Listed() })
 }
 
-// compareTime is how long a comparison takes.
-const compareTime = 100 * time.Microsecond
+// compareTime is how long a comparison takes, and beginTime until what was asked for begins.
+const (
+	compareTime = 100 * time.Microsecond
+	beginTime   = 10 * time.Microsecond
+)
 
 // tell hands on news of what stands, in an order that follows from nothing else.
 func (p *Process) tell() {
@@ -251,19 +228,15 @@ func (p *Process) tell() {
 	p.compare()
 }
 
-// compare compares what waits, one replica after the other, and sends what may be sent.
-func (p *Process) compare() {
-	if !p.started || p.comparing {
+// compare has what waits compared soon, and what may be sent is sent.
+func (p *Process) compare() { p.turns.set(p, p.clock().Add(compareTime), p.turn) }
+
+// turn compares the replica that is next, and sends what is granted a place.
+func (p *Process) turn() {
+	if !p.cache.HasSynced() {
 		return
 	}
-	p.comparing = true
-	p.after(compareTime, func() {
-		p.comparing = false
-		of := p.core.Begin(p.clock())
-		if of == nil {
-			p.send()
-			return
-		}
+	if of := p.core.Begin(p.clock()); of != nil {
 		if p.leading() { // what a standby decides nobody learns
 			p.core.Decide(of)
 		}
@@ -274,24 +247,13 @@ func (p *Process) compare() {
 		p.knew[of.Replica] = knew
 		p.core.Settle(p.clock(), of)
 		p.core.Done(of)
-		p.send()
 		p.compare()
-	})
-}
-
-// send sends what is granted a place.
-func (p *Process) send() {
-	for p.leads() && p.underWay < lanes.Places {
+	}
+	for p.leads() {
 		g, wake := p.core.Request(p.clock())
 		if g == nil {
-			if !wake.IsZero() && (p.wake.IsZero() || wake.Before(p.wake)) {
-				p.wake = wake
-				p.after(wake.Sub(p.clock()), func() {
-					if p.wake.Equal(wake) {
-						p.wake = time.Time{}
-						p.compare()
-					}
-				})
+			if !wake.IsZero() {
+				p.turns.set(p, wake, p.turn)
 			}
 			return
 		}

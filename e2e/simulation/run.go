@@ -4,11 +4,11 @@
 package simulation
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -19,31 +19,14 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // schedule is what is to happen, in the order of virtual time. Of what happens at the same
 // moment comes first what was planned first.
 type schedule struct {
-	now    time.Duration // since epoch
-	tasks  tasks
-	serial uint64
-	steps  int
+	now   time.Duration // since epoch
+	tasks []task        // the next is the last
+	steps int
 }
 
 type task struct {
-	at     time.Duration
-	serial uint64
-	run    func()
-}
-
-// tasks are a heap.
-type tasks []*task
-
-func (t tasks) Len() int { return len(t) }
-func (t tasks) Less(i, j int) bool {
-	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].serial < t[j].serial
-}
-func (t tasks) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *tasks) Push(x any)   { *t = append(*t, x.(*task)) }
-func (t *tasks) Pop() any {
-	last := (*t)[len(*t)-1]
-	*t = slices.Delete(*t, len(*t)-1, len(*t))
-	return last
+	at  time.Duration
+	run func()
 }
 
 // time is the present as a world's true clock shows it.
@@ -51,8 +34,9 @@ func (s *schedule) time() time.Time { return epoch.Add(s.now) }
 
 // after has something happen after a while.
 func (s *schedule) after(d time.Duration, run func()) {
-	s.serial++
-	heap.Push(&s.tasks, &task{s.now + max(0, d), s.serial, run})
+	at := s.now + max(0, d)
+	before := sort.Search(len(s.tasks), func(i int) bool { return s.tasks[i].at <= at })
+	s.tasks = slices.Insert(s.tasks, before, task{at, run})
 }
 
 // rng are the random numbers of one part of a world: what one part throws changes nothing for
@@ -114,8 +98,9 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 // run lets time pass until a law is broken.
 func (w *world) run(d time.Duration) bool {
 	end := w.now + d
-	for w.laws.broken == nil && len(w.tasks) > 0 && w.tasks[0].at <= end {
-		t := heap.Pop(&w.tasks).(*task)
+	for next := len(w.tasks) - 1; w.laws.broken == nil && next >= 0 && w.tasks[next].at <= end; next = len(w.tasks) - 1 {
+		t := w.tasks[next]
+		w.tasks = slices.Delete(w.tasks, next, next+1)
 		w.now = t.at
 		w.steps++
 		t.run()
@@ -210,7 +195,7 @@ func (w *world) busy() string {
 			return fmt.Sprintf("%s has %d replicas to compare, or has stood still", p.name, n)
 		}
 		for _, m := range p.members {
-			if n := len(m.state.Questions()); n > 0 || m.asking > 0 {
+			if n := len(m.state.Questions()); n > 0 {
 				return fmt.Sprintf("%s has %d questions open to %s", p.name, n, m.name)
 			}
 		}

@@ -129,7 +129,7 @@ func keyOf(o Object) syncer.Key { return syncer.Key{Namespace: o.GetNamespace(),
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	mc := w.config.member(c.name)
 	svc := of[*corev1.Service](c.Server, ID{Services, key.Namespace, key.Name})
-	if svc == nil || mc == nil || !mc.covers(key.Namespace) || svc.Annotations[syncer.AnnotationReplicate] == "false" {
+	if svc == nil || mc == nil || !mc.Covers(key.Namespace) || svc.Annotations[syncer.AnnotationReplicate] == "false" {
 		return nil
 	}
 	return svc
@@ -182,9 +182,9 @@ func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now tim
 	case publish:
 		e.ready, e.grade = true, serves
 	case said.Status == corev1.ConditionTrue:
-		e.ready, e.grade, e.unsure = true, serves, soon(mc.StableFor)
+		e.ready, e.grade, e.unsure = true, serves, soon(mc.Options.StableFor)
 	case said.Reason == "" && condition(p, corev1.ContainersReady).Status == corev1.ConditionTrue: // its node is silent
-		e.ready, e.grade, e.unsure = true, reserve, soon(mc.Hold)
+		e.ready, e.grade, e.unsure = true, reserve, soon(mc.Options.HoldSilentNodes)
 	}
 	var ports []string
 	for i := range svc.Spec.Ports {

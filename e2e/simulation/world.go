@@ -65,8 +65,11 @@ const (
 func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[what] < leaseTime }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
-	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, config: &Config{}, at: map[string]time.Duration{},
-		notes: notes, met: map[string]int{}}
+	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
+	w.config = &Config{Settings: reconcile.Settings{
+		MayWrite: func(string) bool { return true },
+		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
+	}}
 	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
@@ -74,7 +77,10 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	for i := range members {
 		c := newCluster(w, i+1, string(rune('a'+i)), time.Duration(i)*3*time.Second)
 		w.members = append(w.members, c)
-		w.config.Members = append(w.config.Members, MemberConfig{Name: c.name})
+		m := MemberConfig{Name: c.name}
+		m.Replicates = func(svc *syncer.Service) bool { return svc.Annotations[syncer.AnnotationReplicate] != "false" }
+		m.only(nil)
+		w.config.Members = append(w.config.Members, m)
 	}
 	w.clusters = append(slices.Clone(w.members), w.ingress)
 	for _, c := range w.clusters {
@@ -182,19 +188,21 @@ const instance = "sim"
 
 // Config is what the configuration file says. One that is in use is never changed.
 type Config struct {
-	Members []MemberConfig // sorted by name
-	// Failover orders members by their names.
-	Failover, DropOrphans, OnlySlices bool
-	Excluded                          string // a namespace that may not be written to
+	reconcile.Settings
+	Members  []MemberConfig // sorted by name
+	Failover bool           // orders members by their names
+	Excluded string         // a namespace that may not be written to
 }
 
 // MemberConfig is what it says of one member.
 type MemberConfig struct {
+	member.Config
 	Name string
-	// Only are the namespaces that are followed, a stream each; nil: one stream for all.
-	Only                   []string
-	Drain                  bool
-	Hold, StableFor, Stale time.Duration
+}
+
+// only has a stream for each of some namespaces; nil: one for all.
+func (m *MemberConfig) only(namespaces []string) {
+	m.Namespaces, m.Covers = namespaces, func(namespace string) bool { return namespaces == nil || slices.Contains(namespaces, namespace) }
 }
 
 func (c *Config) index(name string) int {
@@ -217,33 +225,13 @@ func (c *Config) place(name string) int {
 	return c.index(name)
 }
 
-func (c *Config) settings() *reconcile.Settings {
-	return &reconcile.Settings{
-		MayWrite: func(namespace string) bool { return namespace != c.Excluded },
-		Settings: plan.Settings{Instance: instance, WriteEndpoints: !c.OnlySlices, CreateNamespaces: true, DropOrphans: c.DropOrphans, CopyLabel: func(string) bool { return true }},
-	}
-}
-
-// covers reports whether a namespace is followed.
-func (m *MemberConfig) covers(namespace string) bool {
-	return m.Only == nil || slices.Contains(m.Only, namespace)
-}
-
-func (m *MemberConfig) state() member.Config {
-	return member.Config{
-		Namespaces: m.Only, Covers: m.covers, Drain: m.Drain, StaleAfter: m.Stale,
-		Replicates: func(svc *syncer.Service) bool { return svc.Annotations[syncer.AnnotationReplicate] != "false" },
-		Options:    syncer.Options{HoldSilentNodes: m.Hold, StableFor: m.StableFor},
-	}
-}
-
 // reconfigure writes the configuration file, which each process reads soon.
 func (w *world) reconfigure(change func(*Config)) bool {
 	c := *w.config
 	c.Members = slices.Clone(c.Members)
 	change(&c)
+	c.MayWrite = func(namespace string) bool { return namespace != c.Excluded }
 	w.config, w.at[configured] = &c, w.now
-	w.note("the configuration is %+v", c)
 	for _, p := range w.processes {
 		p.after(p.within(0, time.Second), func() {
 			if w.config == &c {
