@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -24,11 +26,11 @@ type act struct {
 	// rate is how often it is drawn beside others, fault tells what is wrong from what is life.
 	rate  int
 	fault bool
-	// do reports whether anything happened.
-	do func(w *world, s Step) bool
+	do    doing
 }
 
-var acts = slices.Concat(life, faults)
+// doing has something happen, and reports whether anything has.
+type doing func(w *world, s Step) bool
 
 func actOf(name string) *act {
 	if i := slices.IndexFunc(acts, func(a act) bool { return a.name == name }); i >= 0 {
@@ -46,45 +48,43 @@ var (
 	namespaces = []string{"shop", "pay"}
 	names      = []string{"web", "api", "db"}
 	colors     = []string{"blue", "green"}
+	latencies  = []time.Duration{20 * time.Microsecond, 20 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
 )
 
-// life is what happens in members. What goes wrong, and what is done to the ingress cluster and to
-// Tributary itself, is in faults.go.
-var life = []act{
+var acts = []act{
 	{"wait", 0, false, func(*world, Step) bool { return true }},
-	{"deployment", 0, false, func(w *world, s Step) bool { return w.deploy(s, false) }},
-	{"set", 0, false, func(w *world, s Step) bool { return w.deploy(s, true) }},
-	{"across", 0, false, func(w *world, s Step) bool { // a Service of pods of several workloads
-		w.pick(s).service(namespaces[s.B%2], "all", map[string]string{"tier": "all"})
-		return true
-	}},
-	{"by-hand", 0, false, func(w *world, s Step) bool {
-		w.pick(s).service(namespaces[s.B%2], "ext", nil)
-		return w.writeByHand(s)
-	}},
-	{"write-by-hand", 1, false, (*world).writeByHand},
-	{"many", 0, false, func(w *world, s Step) bool { // a member of some size
+
+	// What lives in members.
+	{"deployment", 0, false, deploy(false)},
+	{"set", 0, false, deploy(true)},
+	{"across", 0, false, inMember(func(c *Cluster, s Step) { // a Service of pods of several workloads
+		c.service(namespaces[s.B%2], "all", map[string]string{"tier": "all"})
+	})},
+	{"by-hand", 0, false, inMember(func(c *Cluster, s Step) {
+		c.service(namespaces[s.B%2], "ext", nil)
+		c.writeByHand(s)
+	})},
+	{"write-by-hand", 1, false, inMember((*Cluster).writeByHand)},
+	{"many", 0, false, inMember(func(c *Cluster, s Step) { // a member of some size
 		for i := range 100 {
-			w.pick(s).service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"app": "s"})
+			c.service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"app": "s"})
 		}
-		return true
-	}},
-	{"relabel-many", 1, false, func(w *world, s Step) bool { // bulk work
-		for _, o := range w.pick(s).all(Services, "") {
-			w.pick(s).edit(idOf(o), func(o Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
+	})},
+	{"relabel-many", 1, false, inMember(func(c *Cluster, s Step) { // bulk work
+		for _, o := range c.all(Services, "") {
+			c.edit(idOf(o), func(o Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
 		}
-		return true
-	}},
-	{"scale", 3, false, onWorkload(func(_ *world, _ *Cluster, l *workload, n int) { l.replicas = n % 6 })},
-	{"roll-out", 3, false, onWorkload(func(_ *world, _ *Cluster, l *workload, _ int) { l.version++ })},
-	{"break", 1, false, onWorkload(func(_ *world, _ *Cluster, l *workload, _ int) { l.broken = !l.broken })},
-	{"release", 3, false, onWorkload(func(_ *world, c *Cluster, l *workload, n int) { c.release(l, span(n%4)) })}, // blue and green
-	{"delete-all", 1, false, onWorkload(func(_ *world, c *Cluster, l *workload, n int) {
+	})},
+	{"scale", 3, false, onWorkload(func(_ *Cluster, l *workload, n int) { l.replicas = n % 6 })},
+	{"roll-out", 3, false, onWorkload(func(_ *Cluster, l *workload, _ int) { l.version++ })},
+	{"break", 1, false, onWorkload(func(_ *Cluster, l *workload, _ int) { l.broken = !l.broken })},
+	{"release", 3, false, onWorkload(func(c *Cluster, l *workload, n int) { c.release(l, span(n%4)) })}, // blue and green
+	{"delete-all", 1, false, onWorkload(func(c *Cluster, l *workload, n int) {
 		for _, pod := range c.pods(l) {
 			c.stopPod(pod, n%2 == 0)
 		}
 	})},
-	{"in-place", 2, false, onWorkload(func(_ *world, c *Cluster, l *workload, n int) { // every pod turns, one after the other
+	{"in-place", 2, false, onWorkload(func(c *Cluster, l *workload, n int) { // every pod turns, one after the other
 		for i, pod := range c.pods(l) {
 			at := time.Duration(i) * span(n%4)
 			c.later(pod, at, func() { c.turn(pod, false) })
@@ -107,15 +107,14 @@ var life = []act{
 	{"relabel", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) {
 		c.edit(idOf(pod), func(o Object) { o.GetLabels()["tier"] = [...]string{"all", "none"}[n%2] })
 	})},
-	{"silence", 2, true, func(w *world, s Step) bool {
+	{"silence", 2, true, spell(func(w *world, s Step) (end func()) {
 		c, node := w.pick(s), "node-"+strconv.Itoa(s.B%nodes)
 		if c.silentNode[node] {
-			return false
+			return nil
 		}
 		c.hear(node, false)
-		w.until(span(s.C), func() { c.hear(node, true) })
-		return true
-	}},
+		return func() { c.hear(node, true) }
+	})},
 	{"switch", 1, false, onService(func(svc *corev1.Service, n int) {
 		if svc.Spec.Selector != nil {
 			svc.Spec.Selector["color"] = colors[n%2]
@@ -145,23 +144,262 @@ var life = []act{
 			svc.Spec.Selector = nil
 		}
 	})},
-	{"drop-service", 2, false, func(w *world, s Step) bool {
+	{"drop-service", 2, false, spell(func(w *world, s Step) (end func()) {
 		c := w.pick(s)
 		svc, ok := pickFrom(c.all(Services, ""), s.B).(*corev1.Service)
-		if ok {
-			former := svc.DeepCopy()
-			c.remove(svc)
-			w.until(span(s.C), func() {
-				former.ResourceVersion, former.UID, former.Spec.ClusterIP, former.Spec.ClusterIPs = "", "", "", nil
-				_, _ = c.Create(former)
+		if !ok {
+			return nil
+		}
+		former := svc.DeepCopy()
+		c.remove(svc)
+		return func() {
+			former.ResourceVersion, former.UID, former.Spec.ClusterIP, former.Spec.ClusterIPs = "", "", "", nil
+			_, _ = c.Create(former)
+		}
+	})},
+
+	// What happens between processes and clusters, and to clusters as a whole.
+	onLink(cut), onLink(silent), onLink(lossy), onLink(busy), onLink(broken), onLink(refused), onLink(jumbled),
+	{"latency", 2, true, spell(func(w *world, s Step) (end func()) {
+		l, d := w.pickLink(s), pickFrom(latencies, s.B)
+		l.change(func(l *link) { l.latency = d })
+		w.note("%s takes %s a message for %s", l.name, d, span(s.C))
+		return func() { l.change(func(l *link) { l.latency = time.Millisecond }) }
+	})},
+	{"withdraw", 2, true, func(w *world, s Step) bool { // rights to a kind, or to a namespace
+		refusing := map[ID]bool{}
+		for _, kind := range [][]Kind{{Pods}, {Services}, {Pods, Services}}[s.B%3] {
+			for _, namespace := range [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3] {
+				refusing[ID{Kind: kind, Namespace: namespace}] = true
+			}
+		}
+		for _, p := range w.processes {
+			l := w.link(p.name, w.pick(s))
+			l.change(func(l *link) { l.refusing = refusing })
+			w.until(span(s.C), func() { l.change(func(l *link) { l.refusing = nil }) })
+		}
+		return true
+	}},
+	{"end-watches", 2, true, inCluster(func(c *Cluster, s Step) { c.endWatches([...]error{nil, errBroken}[s.B%2]) })},
+	{"compact", 2, true, inCluster(func(c *Cluster, s Step) {
+		c.Compact()
+		if c.Server.revision++; s.B%2 == 0 {
+			c.endWatches(errBroken)
+		}
+	})},
+	{"pages", 1, false, inCluster(func(c *Cluster, s Step) { c.pageSize = 1 + s.B%5 })},
+	{"lie", 2, true, func(w *world, s Step) bool { // lists lack what is there
+		c := w.pick(s)
+		lie := func(percent int) {
+			c.lies, w.at[lied+c.name] = percent, w.now
+			w.onSeen(c, (*seen).anew)
+		}
+		lie(20 + s.B%80)
+		w.until(span(s.C%5), func() { lie(0) }) // what was wanted by nobody, and went, is in the next list
+		return true
+	}},
+	{"save", 0, false, func(w *world, s Step) bool {
+		for _, c := range w.clusters {
+			c.save()
+			w.at[saved] = w.now
+		}
+		return true
+	}},
+	{"restore", 1, true, func(w *world, s Step) bool {
+		c := w.pickCluster(s)
+		if c.backup == nil || w.at[restored+c.name] != 0 || w.now-w.at[saved] < 25*time.Second {
+			return false // of a backup that is no older nobody can tell
+		}
+		w.note("%s is restored to revision %d", c.name, c.backedUp)
+		c.restore(s.B%3 == 0 && c != w.ingress)
+		if w.at[restored+c.name] = w.now; c != w.ingress {
+			c.truth.wentBack(c)
+			w.lived = w.now + lively // kubelets and controllers bring back what lives
+			w.onSeen(c, func(m *seen) {
+				for _, f := range m.streams {
+					f.told = nil
+				}
+			})
+			c.revive()
+		}
+		return true
+	}},
+	{"stranger", 1, true, spell(func(w *world, s Step) (end func()) { // another cluster at the address
+		c := w.pick(s)
+		if w.record[c.name] == "" {
+			return nil // whoever is found first is believed
+		}
+		other := newCluster(w, 100+w.steps%1000, c.name+"'s stranger", 0)
+		other.service(namespaces[s.B%2], names[s.B/2%3], map[string]string{"app": "stranger"})
+		w.swap(c, other)
+		return func() { w.swap(other, c) }
+	})},
+
+	// What happens to the ingress cluster.
+	{"refuse-address", 1, true, onPod(func(w *world, _ *Cluster, pod *corev1.Pod, n int) {
+		w.obstruct(obstacle{address: pod.Status.PodIP, hangs: n%3 == 0}, n)
+	})},
+	{"refuse-additions", 2, true, func(w *world, s Step) bool { // of whatever address
+		return w.obstruct(obstacle{additions: true, hangs: s.B%3 == 0}, s.C)
+	}},
+	{"refuse-namespace", 1, true, func(w *world, s Step) bool {
+		return w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, s.C)
+	}},
+	{"quota", 1, true, func(w *world, s Step) bool {
+		kind, namespace := [...]Kind{Services, EndpointSlices}[s.A%2], namespaces[s.B%2]
+		return w.obstruct(obstacle{namespace: namespace, limited: kind, most: len(w.ingress.all(kind, namespace))}, s.C)
+	}},
+	{"webhook", 1, false, func(w *world, s Step) bool {
+		w.edits = !w.edits
+		return true
+	}},
+	{"edit-replica", 2, true, onReplica(func(w *world, o Object, n int) bool {
+		return w.meddle(o, func(o Object) {
+			switch o := o.(type) {
+			case *corev1.Service:
+				switch n % 3 {
+				case 0:
+					o.Spec.Selector = map[string]string{"app": "theirs"}
+				case 1:
+					o.Labels["team"] = "theirs"
+				default:
+					o.Spec.Ports[0].Port = 4711
+				}
+			case *corev1.Endpoints:
+				o.Subsets = nil
+			case *discoveryv1.EndpointSlice:
+				switch n % 3 {
+				case 0:
+					o.Endpoints = nil
+				case 1:
+					o.OwnerReferences = nil
+				default:
+					for i := range o.Endpoints {
+						o.Endpoints[i].Conditions.Ready = new(false)
+					}
+				}
+			}
+		})
+	})},
+	{"disown", 1, true, onReplica(func(w *world, o Object, _ int) bool {
+		unread := func(p *Process) bool { return !p.AllListed() }
+		share := kindOf(o) == EndpointSlices && slices.ContainsFunc(w.processes, unread) // what stands is one
+		return !share && w.meddle(o, func(o Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
+	})},
+	{"delete-replica", 2, true, onReplica(func(w *world, o Object, _ int) bool {
+		w.at[meddled] = w.now
+		return w.ingress.remove(o) != nil
+	})},
+	{"foreign", 1, true, func(w *world, s Step) bool { // an object of somebody else's in the way
+		meta := metav1.ObjectMeta{Namespace: namespaces[s.B%2], Name: names[s.A%3], Labels: map[string]string{"of": "others", syncer.LabelServiceName: names[s.A%3]}}
+		o := []Object{&corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
+		w.ingress.ensureNamespace(meta.Namespace)
+		made, err := w.ingress.Create(o)
+		if err == nil {
+			w.until(span(s.C/3), func() { w.ingress.later(made, 0, func() { w.ingress.remove(made) }) })
+		}
+		return err == nil
+	}},
+	{"drop-namespace", 1, true, func(w *world, s Step) bool {
+		ns := w.ingress.get(ID{Kind: Namespaces, Name: namespaces[s.B%2]})
+		if ns == nil {
+			return false
+		}
+		w.ingress.end(ns)
+		w.until(span(s.C%5), func() { // the namespace controller
+			for _, kind := range []Kind{EndpointSlices, Endpoints, Services} {
+				for _, o := range w.ingress.all(kind, ns.GetName()) {
+					w.ingress.remove(o)
+				}
+			}
+			w.ingress.remove(ns)
+			w.at[obstructed] = w.now
+		})
+		return true
+	}},
+
+	// What happens to Tributary.
+	{"restart", 3, true, func(w *world, s Step) bool {
+		if w.lately(unleased) {
+			return false // who begins without a Lease would lead beside the other
+		}
+		w.restart(s.A%len(w.processes), s.B%2 == 0)
+		return true
+	}},
+	{"freeze", 2, true, func(w *world, s Step) bool {
+		p := w.processes[s.A%len(w.processes)]
+		if w.now < p.frozen {
+			return false
+		}
+		p.frozen = w.now + span(s.C)
+		w.at[thawed+p.name] = p.frozen
+		w.note("%s stands still for %s", p.name, span(s.C))
+		return true
+	}},
+	{"second", 1, false, func(w *world, s Step) bool {
+		if len(w.processes) > 1 {
+			w.processes[1].end()
+			w.processes = w.processes[:1]
+		} else if !w.lately(unleased) {
+			w.processes = append(w.processes, newProcess(w, "p1", time.Second))
+		}
+		return true
+	}},
+	{"drop-lease", 1, true, func(w *world, s Step) bool {
+		o := w.ingress.get(leaseID)
+		if o != nil {
+			w.ingress.remove(o)
+			w.at[unleased] = w.now
+		}
+		return o != nil
+	}},
+	{"rotate", 1, false, func(w *world, s Step) bool { return w.onSeen(w.pick(s), func(m *seen) { m.way.proven = nil }) }},
+	{"relist", 2, false, func(w *world, s Step) bool { return w.onSeen(w.pick(s), (*seen).anew) }},
+	{"drain", 2, false, onMember(func(m *MemberConfig, s Step) { m.Drain = !m.Drain })},
+	{"hold", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.HoldSilentNodes = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stable-for", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stale-after", 1, false, onMember(func(m *MemberConfig, s Step) { m.StaleAfter = span(5+s.C%3) * time.Duration(s.B%2) })},
+	{"namespaces", 1, false, onMember(func(m *MemberConfig, s Step) { m.only([][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]) })},
+	{"leave", 1, false, spell(func(w *world, s Step) (end func()) {
+		name := w.pick(s).name
+		m := w.config.member(name)
+		if m == nil || len(w.config.Members) == 1 {
+			return nil
+		}
+		again := *m
+		w.reconfigure(func(c *Config) {
+			c.Members = slices.DeleteFunc(c.Members, func(m MemberConfig) bool { return m.Name == name })
+		})
+		return func() {
+			w.reconfigure(func(c *Config) {
+				c.Members = append(c.Members, again)
+				slices.SortFunc(c.Members, func(a, b MemberConfig) int { return strings.Compare(a.Name, b.Name) })
 			})
 		}
-		return ok
-	}},
+	})},
+	{"failover", 1, false, onConfig(func(c *Config, _ Step) { c.Failover = !c.Failover })},
+	{"orphans", 1, false, onConfig(func(c *Config, _ Step) { c.DropOrphans = !c.DropOrphans })},
+	{"only-slices", 1, false, onConfig(func(c *Config, _ Step) { c.WriteEndpoints = !c.WriteEndpoints })},
+	{"exclude", 1, false, onConfig(func(c *Config, s Step) { c.Excluded = []string{"", "", "shop", "pay"}[s.C%4] })},
 }
 
-// pick is a member.
-func (w *world) pick(s Step) *Cluster { return w.members[s.A%len(w.members)] }
+// spell has something go on for a while; nil: nothing has begun.
+func spell(begin func(w *world, s Step) (end func())) doing {
+	return func(w *world, s Step) bool {
+		end := begin(w, s)
+		if end != nil {
+			w.until(span(s.C), end)
+		}
+		return end != nil
+	}
+}
+
+// pick is a member, pickCluster one or the ingress cluster, and pickLink is that of a process to one.
+func (w *world) pick(s Step) *Cluster        { return w.members[s.A%len(w.members)] }
+func (w *world) pickCluster(s Step) *Cluster { return w.clusters[s.A%len(w.clusters)] }
+func (w *world) pickLink(s Step) *link {
+	return w.link(w.processes[s.A/7%len(w.processes)].name, w.pickCluster(s))
+}
 
 func pickFrom[T any](of []T, n int) (none T) {
 	if len(of) == 0 {
@@ -170,32 +408,33 @@ func pickFrom[T any](of []T, n int) (none T) {
 	return of[n%len(of)]
 }
 
-// deploy makes a workload with its Service.
-func (w *world) deploy(s Step, stateful bool) bool {
-	c, l := w.pick(s), &workload{namespace: namespaces[s.B%2], name: names[s.B/2%3], stateful: stateful, replicas: 1 + s.C%4, slow: s.C%7 == 0}
-	l.app, l.color = l.name, colors[0]
-	if slices.ContainsFunc(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.name == l.name }) {
-		return false
+func inMember(do func(*Cluster, Step)) doing {
+	return func(w *world, s Step) bool {
+		do(w.pick(s), s)
+		return true
 	}
-	c.service(l.namespace, l.name, map[string]string{"app": l.name})
-	c.workloads = append(c.workloads, l)
-	c.soon(l)
-	return true
 }
 
-func onWorkload(do func(w *world, c *Cluster, l *workload, n int)) func(*world, Step) bool {
+func inCluster(do func(*Cluster, Step)) doing {
+	return func(w *world, s Step) bool {
+		do(w.pickCluster(s), s)
+		return true
+	}
+}
+
+func onWorkload(do func(c *Cluster, l *workload, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
 		l := pickFrom(c.workloads, s.B)
 		if l != nil {
-			do(w, c, l, s.C)
+			do(c, l, s.C)
 			c.soon(l)
 		}
 		return l != nil
 	}
 }
 
-func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) func(*world, Step) bool {
+func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
 		live := slices.DeleteFunc(slices.Clone(c.all(Pods, "")), func(o Object) bool { return finished(o.(*corev1.Pod)) || o.(*corev1.Pod).Status.PodIP == "" })
@@ -207,7 +446,7 @@ func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) func(*world, S
 	}
 }
 
-func onService(edit func(svc *corev1.Service, n int)) func(*world, Step) bool {
+func onService(edit func(svc *corev1.Service, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
 		svc := pickFrom(c.all(Services, ""), s.B)
@@ -215,11 +454,74 @@ func onService(edit func(svc *corev1.Service, n int)) func(*world, Step) bool {
 	}
 }
 
-// writeByHand writes Endpoints as people do.
-func (w *world) writeByHand(s Step) bool {
-	c, id := w.pick(s), ID{Endpoints, namespaces[s.B%2], "ext"}
+// onReplica has others do something to an object of ours, and meddle has them change one.
+func onReplica(do func(w *world, o Object, n int) bool) doing {
+	return func(w *world, s Step) bool {
+		all := slices.Concat(w.ingress.all(Services, ""), w.ingress.all(Endpoints, ""), w.ingress.all(EndpointSlices, ""))
+		o := pickFrom(slices.DeleteFunc(all, func(o Object) bool { return !ours(o) }), s.B)
+		return o != nil && do(w, o, s.C)
+	}
+}
+
+func (w *world) meddle(o Object, change func(Object)) bool {
+	w.at[obstructed], w.at[meddled] = w.now, w.now
+	return w.ingress.edit(idOf(o), change) != nil
+}
+
+// onLink makes a link be at fault for a while.
+func onLink(is fault) act {
+	return act{string(is), 1, true, spell(func(w *world, s Step) (end func()) {
+		l := w.pickLink(s)
+		if l.fault != sound {
+			return nil
+		}
+		l.change(func(l *link) { l.fault = is })
+		w.note("%s is %s for %s", l.name, is, span(s.C))
+		return func() { l.change(func(l *link) { l.fault = sound }) }
+	})}
+}
+
+func onConfig(change func(*Config, Step)) doing {
+	return func(w *world, s Step) bool { return w.reconfigure(func(c *Config) { change(c, s) }) }
+}
+
+func onMember(change func(*MemberConfig, Step)) doing {
+	return func(w *world, s Step) bool {
+		name := w.pick(s).name
+		return w.config.member(name) != nil && w.reconfigure(func(c *Config) { change(c.member(name), s) })
+	}
+}
+
+// onSeen does something to a member as each process sees it.
+func (w *world) onSeen(c *Cluster, do func(*seen)) bool {
+	for _, p := range w.processes {
+		if m := memberOf(p.members, c.name); m != nil {
+			do(m)
+		}
+	}
+	return true
+}
+
+// deploy makes a workload with its Service.
+func deploy(stateful bool) doing {
+	return func(w *world, s Step) bool {
+		c, l := w.pick(s), &workload{namespace: namespaces[s.B%2], name: names[s.B/2%3], stateful: stateful, replicas: 1 + s.C%4, slow: s.C%7 == 0}
+		l.app, l.color = l.name, colors[0]
+		if slices.ContainsFunc(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.name == l.name }) {
+			return false
+		}
+		c.service(l.namespace, l.name, map[string]string{"app": l.name})
+		c.workloads = append(c.workloads, l)
+		c.soon(l)
+		return true
+	}
+}
+
+// writeByHand writes Endpoints as people do, if there is a Service for them.
+func (c *Cluster) writeByHand(s Step) {
+	id := ID{Endpoints, namespaces[s.B%2], "ext"}
 	if c.get(ID{Services, id.Namespace, id.Name}) == nil {
-		return false
+		return
 	}
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "http", Port: 8443, Protocol: corev1.ProtocolTCP}}}
 	for i := range s.C % 4 {
@@ -231,9 +533,58 @@ func (w *world) writeByHand(s Step) bool {
 		}
 	}
 	_, _ = c.Create(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}})
-	return c.edit(id, func(o Object) {
+	c.edit(id, func(o Object) {
 		if o.(*corev1.Endpoints).Subsets = nil; s.C%4 > 0 {
 			o.(*corev1.Endpoints).Subsets = []corev1.EndpointSubset{subset}
 		}
-	}) != nil
+	})
+}
+
+// obstruct puts an obstacle before the ingress cluster's store for a while.
+func (w *world) obstruct(o obstacle, n int) bool {
+	w.note("the ingress cluster refuses %+v for %s", o, span(n))
+	w.obstacles = append(w.obstacles, o)
+	w.until(span(n), func() {
+		w.obstacles = slices.DeleteFunc(w.obstacles, func(other obstacle) bool { return other == o })
+		if w.at[obstructed] = w.now; o.hangs {
+			w.at[hung] = w.now
+		}
+	})
+	return true
+}
+
+// restart ends a process and begins another in its place.
+func (w *world) restart(i int, inOrder bool) {
+	former := w.processes[i]
+	w.note("%s is restarted, in order %t", former.name, inOrder)
+	if former.end(); inOrder {
+		former.release()
+	}
+	w.processes[i] = newProcess(w, former.name, former.skew)
+}
+
+// swap has another cluster answer at a member's address.
+func (w *world) swap(from, to *Cluster) {
+	w.note("at the address of %s is %s", from.name, to.name)
+	for _, name := range sorted(w.links) {
+		if l := w.links[name]; l.cluster == from {
+			l.change(func(l *link) { l.cluster = to })
+		}
+	}
+}
+
+// heal ends all that is wrong.
+func (w *world) heal() {
+	w.note("all faults end")
+	for n := 0; n < len(w.pending); n++ {
+		w.end(n)
+	}
+	for _, c := range w.members {
+		for _, l := range c.workloads {
+			l.broken = false
+			for _, pod := range c.pods(l) {
+				c.turn(pod, true)
+			}
+		}
+	}
 }

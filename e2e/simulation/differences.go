@@ -154,19 +154,19 @@ func (w *world) classes() bool {
 // obstacle is what a webhook of the ingress cluster does.
 type obstacle struct {
 	// namespace restricts it; address refuses only what has it, additions what has an address
-	// more than before. removals: it stops those, too.
-	namespace string
-	address   string
-	additions bool
-	hangs     bool
-	removals  bool
+	// more than before. removals: it stops those, too. limited is a kind of which there are most
+	// in the namespace.
+	namespace, address         string
+	additions, removals, hangs bool
+	limited                    Kind
+	most                       int
 }
 
 // admit is what stands before the ingress cluster's store.
 func (w *world) admit(id ID, before, after Object) error {
 	stood, stands := placesOf(before), placesOf(after)
 	for _, o := range w.obstacles {
-		hit := o.removals
+		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.all(id.Kind, id.Namespace)) >= o.most
 		for at := range stands {
 			hit = hit || at.addr == o.address || o.additions && !stood.anywhere(at.addr)
 		}

@@ -219,24 +219,11 @@ func (w *world) busy() string {
 func (w *world) rest() {
 	w.laws.still = true
 	d := newRNG(w.seed, "rest")
-	what := []string{"nothing", "restart", "end of the leader", "relist", "end of all watches", "compaction", "rotation"}[d.IntN(7)]
+	what := pickFrom([]string{"wait", "restart", "relist", "end-watches", "compact", "rotate"}, d.IntN(6))
 	w.note("all is at rest; now comes: %s", what)
-	for i, p := range w.processes {
-		if what == "restart" || what == "end of the leader" && p.leads() {
-			w.restart(i, d.chance(50))
-		}
-	}
-	for _, c := range w.clusters {
-		switch what {
-		case "relist":
-			w.onSeen(c, (*seen).anew)
-		case "rotation":
-			w.onSeen(c, func(m *seen) { m.way.proven = nil })
-		case "compaction":
-			c.Compact()
-			c.endWatches(errBroken)
-		case "end of all watches":
-			c.endWatches(errBroken)
+	for i := range w.clusters { // to some of them, or of the processes
+		if d.chance(70) {
+			actOf(what).do(w, Step{A: i, B: d.IntN(2)})
 		}
 	}
 	w.run(atRest)

@@ -100,10 +100,8 @@ type Server struct {
 	compacted uint64
 	pageSize  int
 	watches   []*Watch
-	// admission is asked of every write, quota bounds the objects of a kind in a namespace.
-	admission func(id ID, before, after Object) error
-	quota     map[ID]int
-	changed   func(change) // is told of each
+	admission func(id ID, before, after Object) error // is asked of every write
+	changed   func(change)                            // is told of each
 	// backup is what the store can be restored to, of the revision backedUp; nil: to nothing.
 	backup   map[Kind][]Object
 	backedUp uint64
@@ -111,7 +109,7 @@ type Server struct {
 
 // NewServer returns a Server that holds nothing. number makes its UIDs its own.
 func NewServer(number int, clock func() time.Time) *Server {
-	s := &Server{clock: clock, revision: uint64(1000 + 100*number), serial: number << 20, objects: map[Kind][]Object{}, quota: map[ID]int{}, pageSize: 500}
+	s := &Server{clock: clock, revision: uint64(1000 + 100*number), serial: number << 20, objects: map[Kind][]Object{}, pageSize: 500}
 	s.admission, s.changed = func(ID, Object, Object) error { return nil }, func(change) {}
 	s.UID = s.newUID()
 	return s
@@ -213,9 +211,6 @@ func (s *Server) Create(o Object) (Object, error) {
 	}
 	if s.get(id) != nil {
 		return nil, apierrors.NewAlreadyExists(id.Kind.resource(), id.Name)
-	}
-	if most, limited := s.quota[ID{Kind: id.Kind, Namespace: id.Namespace}]; limited && len(s.all(id.Kind, id.Namespace)) >= most {
-		return nil, forbidden(id, fmt.Sprintf("exceeded quota: objects, requested: 1, used: %d, limited: %d", most, most))
 	}
 	o.SetUID(types.UID(s.newUID()))
 	o.SetCreationTimestamp(s.stamp())
