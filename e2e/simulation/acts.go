@@ -213,7 +213,7 @@ var acts = []act{
 		w.note("%s is restored to revision %d", c.name, c.backedUp)
 		c.restore(s.B%3 == 0 && c != w.ingress)
 		if w.at[restored+c.name] = w.now; c != w.ingress {
-			c.truth.wentBack(c)
+			w.wentBack(c)
 			w.lived = w.now + lively // kubelets and controllers bring back what lives
 			w.onSeen(c, func(m *seen) {
 				for _, f := range m.streams {

@@ -24,8 +24,8 @@ type Cluster struct {
 	*schedule
 	rng
 	name      string
-	skew      time.Duration // how far its clock is ahead
-	truth     *truth
+	skew      time.Duration          // how far its clock is ahead
+	services  map[syncer.Key]*lately // that there ever were
 	workloads []*workload
 	// lastIP is that which was given last, of few, so that they come back soon. Pods of silent nodes
 	// have nobody who speaks for them. lies is how much in a hundred its lists lack.
@@ -50,8 +50,7 @@ type workload struct {
 }
 
 func newCluster(w *world, number int, name string, skew time.Duration) *Cluster {
-	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{},
-		truth: &truth{pods: map[string]*podTruth{}, services: map[syncer.Key]*lately{}, hand: map[string]bool{}}}
+	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, services: map[syncer.Key]*lately{}}
 	c.Server = NewServer(number, func() time.Time { return w.time().Add(skew) })
 	return c
 }

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -13,40 +14,67 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// difference is what stands otherwise than it should.
+// difference is what stands of a replica otherwise than it should.
 type difference struct {
-	law  Law
+	key  syncer.Key
 	kind Kind
 	at   place
+	law  Law
 	text string
 }
 
-// differences are those of a replica between the truth and what stands.
-func (w *world) differences(key syncer.Key) []difference {
+// differences are those of a replica between the truth and what stands. Where it is unsure who serves
+// only the dead are looked at.
+func (w *world) differences(key syncer.Key) (found []difference) {
 	if w.foreign(Services, key) || w.excludes(key) {
 		return nil
 	}
-	sum := &comparison{world: w, best: unserved * 1000, unsure: !w.agree(key)}
-	wanted, together := map[place]offer{}, map[place]offer{}
-	for _, c := range w.members {
-		for _, e := range w.offersOf(c, key) {
-			wanted[e.place] = e
-			if e.grade < unserved {
-				sum.best = min(sum.best, e.class())
+	wanted, best, unsure := map[place]offer{}, unserved*100, !w.agree(key)
+	for _, e := range w.offers(key) {
+		wanted[e.place] = e
+		if e.grade < unserved {
+			best = min(best, e.class())
+		}
+		unsure = unsure || e.unsure
+	}
+	compare := func(kind Kind) {
+		stands, acknowledged := w.stands(kind, key), false
+		for at, e := range stands {
+			of, offered := wanted[at]
+			acknowledged = acknowledged || e.ready && offered && of.class() == best
+		}
+		for at, e := range stands {
+			of, offered := wanted[at]
+			differs := func(law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
+			switch {
+			case !offered && !w.mayStay(at):
+				differs(Hard, "stands and is not offered")
+			case !offered, unsure:
+			case e.ready && of.grade == unserved && !of.ready:
+				differs(Hard, "stands ready and is not")
+			case e.ready && of.grade < unserved && of.class() > best && acknowledged:
+				differs(Demoted, "serves beside those who are better")
+			case e.ports != of.ports:
+				differs(Fair, "stands with ports "+e.ports+" instead of "+of.ports)
 			}
-			sum.unsure = sum.unsure || e.unsure
-			at := place{addr: e.addr, uid: e.uid}
-			if other, two := together[at]; e.inEndpoints && (!two || e.class() < other.class()) {
-				together[at] = e
+		}
+		for at, of := range wanted {
+			e, there := stands[at]
+			switch {
+			case unsure:
+			case !there:
+				found = append(found, difference{key, kind, at, Fair, "does not stand"})
+			case !e.ready && of.ready && (of.grade == unserved || of.class() == best):
+				found = append(found, difference{key, kind, at, Fair, "does not stand ready"})
 			}
 		}
 	}
-	inSlices, inEndpoints := w.stands(key)
-	sum.compare(EndpointSlices, inSlices, wanted)
+	compare(EndpointSlices)
 	if w.config.WriteEndpoints && !w.foreign(Endpoints, key) {
-		sum.compare(Endpoints, inEndpoints, together)
+		maps.DeleteFunc(wanted, func(_ place, e offer) bool { return !e.inEndpoints })
+		compare(Endpoints)
 	}
-	return sum.found
+	return found
 }
 
 // agree reports whether members have the same ports for a replica: where they do not, it is the
@@ -67,71 +95,21 @@ func (w *world) agree(key syncer.Key) bool {
 	return true
 }
 
-// comparison compares what stands with what is wanted. Where it is unsure who serves only the dead
-// are looked at.
-type comparison struct {
-	world  *world
-	best   int
-	unsure bool
-	found  []difference
-}
-
-func (s *comparison) compare(kind Kind, stands view, wanted map[place]offer) {
-	differs := func(law Law, at place, text string) {
-		s.found = append(s.found, difference{law, kind, at, text})
-	}
-	acknowledged := false
-	for at, e := range stands {
-		of, offered := wanted[at]
-		acknowledged = acknowledged || e.ready && offered && of.grade < unserved && of.class() == s.best
-	}
-	for at, e := range stands {
-		of, offered := wanted[at]
-		switch {
-		case !offered && !s.world.mayStay(at):
-			differs(Hard, at, "stands and is not offered")
-		case !offered, s.unsure:
-		case e.ready && of.grade == unserved && !of.ready:
-			differs(Hard, at, "stands ready and is not")
-		case e.ready && of.grade < unserved && of.class() > s.best && acknowledged:
-			differs(Demoted, at, "serves beside those who are better")
-		case e.ports != of.ports:
-			differs(Fair, at, "stands with ports "+e.ports+" instead of "+of.ports)
-		}
-	}
-	for at, of := range wanted {
-		e, there := stands[at]
-		switch {
-		case s.unsure:
-		case !there:
-			differs(Fair, at, "does not stand")
-		case !e.ready && of.ready && (of.grade == unserved || of.class() == s.best):
-			differs(Fair, at, "does not stand ready")
-		}
-	}
-}
-
 // mayStay reports whether an endpoint that nobody offers may stay: its member is not
 // configured any more.
 func (w *world) mayStay(at place) bool {
-	return !w.config.DropOrphans && slices.ContainsFunc(w.members, func(c *Cluster) bool {
-		its := at.member == c.name || at.member == "" && (at.uid == "" || c.truth.pods[at.uid] != nil)
-		return its && w.config.member(c.name) == nil
-	})
+	return !w.config.DropOrphans && w.owner(at) != "" && w.config.member(w.owner(at)) == nil
 }
 
 // orphaned reports whether what stands of a replica is kept for members that are not
 // configured.
 func (w *world) orphaned(key syncer.Key) bool {
-	inSlices, inEndpoints := w.stands(key)
 	kept := func(at place, _ entry) bool { return w.mayStay(at) }
-	if inSlices.some(kept) || inEndpoints.some(kept) {
-		return true
-	}
-	return slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), func(o Object) bool {
-		l := o.GetLabels()
-		return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
-	})
+	return w.stands(EndpointSlices, key).some(kept) || w.stands(Endpoints, key).some(kept) ||
+		slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), func(o Object) bool {
+			l := o.GetLabels()
+			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
+		})
 }
 
 // excludes reports whether nothing is to be written of a replica.
@@ -183,11 +161,10 @@ func (w *world) admit(id ID, before, after Object) error {
 
 // inTheWay is when the ingress cluster last had in the way what stops the writes that would end
 // a difference.
-func (w *world) inTheWay(key syncer.Key, d difference) time.Duration {
-	inSlices, inEndpoints := w.stands(key)
+func (w *world) inTheWay(d difference) time.Duration {
 	for _, o := range w.obstacles {
-		stands := inSlices.anywhere(o.address) || inEndpoints.anywhere(o.address)
-		if (o.namespace == "" || o.namespace == key.Namespace) && (o.removals || stands || d.law != Hard || w.replaced(key, d)) {
+		stands := w.stands(EndpointSlices, d.key).anywhere(o.address) || w.stands(Endpoints, d.key).anywhere(o.address)
+		if (o.namespace == "" || o.namespace == d.key.Namespace) && (o.removals || stands || d.law != Hard || w.replaced(d)) {
 			return w.now
 		}
 	}
@@ -196,17 +173,11 @@ func (w *world) inTheWay(key syncer.Key, d difference) time.Duration {
 
 // replaced reports whether another endpoint is to take the place of one that is not offered, which
 // serves only if that does: to write it is no removal.
-func (w *world) replaced(key syncer.Key, d difference) bool {
-	inSlices, stands := w.stands(key)
-	if d.kind == EndpointSlices {
-		stands = inSlices
-	}
-	e := stands[d.at]
-	return slices.ContainsFunc(w.members, func(c *Cluster) bool {
-		return (d.at.member == "" || d.at.member == c.name) && slices.ContainsFunc(w.offersOf(c, key), func(of offer) bool {
-			same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == EndpointSlices)
-			return same && of.ports == e.ports && (!e.ready || of.grade != unserved || of.ready)
-		})
+func (w *world) replaced(d difference) bool {
+	e := w.stands(d.kind, d.key)[d.at]
+	return slices.ContainsFunc(w.offers(d.key), func(of offer) bool {
+		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == EndpointSlices)
+		return same && of.ports == e.ports && (!e.ready || of.grade != unserved || of.ready)
 	})
 }
 

@@ -65,11 +65,8 @@ type laws struct {
 	world  *world
 	broken *Broken
 	ever   map[syncer.Key]bool // all replicas that anybody had a Service for
-	// sum is that of all revisions at the last look, config what was configured.
-	sum    uint64
-	config *Config
 	// open are the differences between truth and what stands, since when each is.
-	open map[syncer.Key]map[difference]time.Duration
+	open map[difference]time.Duration
 	// still is true while nothing may be written, though anything may be restarted.
 	still   bool
 	removed map[place]bool // what processes took out
@@ -84,51 +81,36 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 	}
 }
 
-// look holds each replica against the truth, if anything has changed since that was last done.
-func (l *laws) look() {
-	w, sum := l.world, uint64(0)
+// sweep holds each replica against the truth, and looks at what differs for too long, and at what
+// piles up.
+func (l *laws) sweep() {
+	w, now := l.world, map[difference]time.Duration{}
 	for _, c := range w.clusters {
-		sum += c.Server.revision
 		for _, svc := range c.all(Services, "") {
 			l.ever[keyOf(svc)] = true
 		}
 	}
-	if l.sum == sum && l.config == w.config {
-		return
-	}
-	l.sum, l.config = sum, w.config
 	for key := range l.ever {
-		now := map[difference]time.Duration{}
 		for _, d := range w.differences(key) {
-			since, known := l.open[key][d]
-			if !known {
-				since = w.now
-			}
-			now[d] = since
-		}
-		if l.open[key] = now; len(now) == 0 {
-			delete(l.open, key)
-		}
-	}
-}
-
-// sweep looks at what differs for too long, and at what piles up.
-func (l *laws) sweep() {
-	l.look()
-	for _, key := range sorted(l.open) {
-		for _, d := range sorted(l.open[key]) {
-			since, bound := l.open[key][d], fairBound
-			if d.law != Fair {
-				if bound = hardBound; l.world.hangs() {
-					bound += hangBound
-				}
-			}
-			if from := max(since, l.excused(key, d)); l.world.now-from > bound {
-				l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", key, d.kind, d.at, d.text, since, from)
+			now[d] = w.now
+			if since, known := l.open[d]; known {
+				now[d] = since
 			}
 		}
 	}
-	for _, p := range l.world.processes {
+	l.open = now
+	for _, d := range sorted(l.open) {
+		bound := fairBound
+		if d.law != Fair {
+			if bound = hardBound; w.hangs() {
+				bound += hangBound
+			}
+		}
+		if from := max(now[d], l.excused(d)); w.now-from > bound {
+			l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", d.key, d.kind, d.at, d.text, now[d], from)
+		}
+	}
+	for _, p := range w.processes {
 		if most := len(l.ever); p.core.Waiting() > most || p.underWay > lanes.Places {
 			l.breaks(Bounded, "%s has %d of %d replicas to compare, and %d requests under way", p.name, p.core.Waiting(), most, p.underWay)
 		}
@@ -144,18 +126,18 @@ func late(at time.Duration) time.Duration {
 }
 
 // excused is since when nothing excuses a difference any more.
-func (l *laws) excused(key syncer.Key, d difference) time.Duration {
+func (l *laws) excused(d difference) time.Duration {
 	w := l.world
 	p := w.leader()
-	if p == nil || w.excludes(key) {
+	if p == nil || w.excludes(d.key) {
 		return w.now
 	}
-	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(key, d)))
+	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
 	for _, c := range w.members {
 		m, back, lies := memberOf(p.members, c.name), w.at[restored+c.name], late(w.at[lied+c.name])
-		svc := w.serviceOf(c, key)
+		svc := w.serviceOf(c, d.key)
 		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
-			if told := c.truth.reused(d.at, m, key.Namespace); told != nil { // nobody needs to ask
+			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // nobody needs to ask
 				if from = max(from, told.at); back != 0 {
 					from = max(from, back+settled+probeTime)
 				}
@@ -166,11 +148,11 @@ func (l *laws) excused(key syncer.Key, d difference) time.Duration {
 		if back != 0 {
 			from = max(from, max(back, w.at[thawed+p.name], healthy)+restores)
 		}
-		if m == nil || d.at.member != "" && d.at.member != c.name && (d.law == Hard || !w.classes()) {
+		if m == nil || d.kind == EndpointSlices && w.owner(d.at) != c.name && (d.law == Hard || !w.classes()) {
 			continue
 		}
-		if pod := c.truth.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead {
-			if told := m.shown(key.Namespace, pod.last); told != nil && !told.list { // what a list lacks is asked for first
+		if pod := w.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead && pod.cluster == c {
+			if told := m.shown(d.key.Namespace, pod.last); told != nil && !told.list { // what a list lacks is asked for first
 				from = max(from, told.at)
 				continue
 			}
@@ -226,115 +208,101 @@ func (l *laws) order(a *attempt, before, after Object) {
 
 // traffic looks at what a write means for traffic.
 func (l *laws) traffic(a *attempt, before, after Object) {
-	was, is, key := placesOf(before), placesOf(after), a.action.Replica
-	now, other := l.world.stands(key)
-	if a.id.Kind == Endpoints {
-		now, other = other, now
-	}
+	w, was, is := l.world, placesOf(before), placesOf(after)
+	now, other := w.stands(a.id.Kind, a.action.Replica), w.stands(map[Kind]Kind{EndpointSlices: Endpoints, Endpoints: EndpointSlices}[a.id.Kind], a.action.Replica)
 	var lost []place
 	for _, at := range sorted(was) {
 		if !now.has(at) && !other.has(at) {
-			l.removed[place{addr: at.addr, uid: at.uid}] = true
+			l.removed[at] = true
 		}
 		if was[at].ready && !now[at].ready {
 			lost = append(lost, at)
-			l.lost(a, key, at, now)
-			l.waited(a, key, at)
+			if p := w.pods[at.uid]; p != nil {
+				l.lost(a, at, p, now)
+				l.waited(a, at, p)
+			}
 		}
 	}
 	if len(lost) > 0 && !now.serve() {
-		l.wiped(a, key, lost)
+		l.wiped(a, lost)
 	}
-	for at := range is {
-		if _, before := was[at]; !before && !other.has(at) {
-			l.came(a, at)
+	for at, e := range is {
+		if !was.has(at) && !other.has(at) {
+			l.came(a, at, e.member)
 		}
 	}
 }
 
-// came looks at an endpoint that was added.
-func (l *laws) came(a *attempt, at place) {
+// came looks at an endpoint that was added, as one of a member; "": of any.
+func (l *laws) came(a *attempt, at place, member string) {
 	w := l.world
-	for _, c := range w.members {
-		p := c.truth.pods[at.uid]
-		if at.member != "" && at.member != c.name || !(at.uid == "" && c.truth.hand[at.addr] || p != nil && slices.Contains(p.addrs, at.addr)) {
-			continue
-		}
-		if p != nil && p.dead && l.removed[place{addr: at.addr, uid: at.uid}] && !w.lately(thawed+a.process.name) && !w.wasRestored(c) && a.sent-p.at > settled && (a.sent-p.at > comesLate || !a.knew[c.name].follows) {
-			l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
-		}
-		return
+	p, owner := w.pods[at.uid], w.owner(at)
+	switch {
+	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
+		l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
+	case p == nil || !p.dead || !l.removed[at] || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
+	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
+		l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 	}
-	l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
 }
 
 // lost looks at an endpoint that does not serve any more.
-func (l *laws) lost(a *attempt, key syncer.Key, at place, now view) {
+func (l *laws) lost(a *attempt, at place, p *podTruth, now view) {
 	w := l.world
-	for _, c := range w.members {
-		p := c.truth.pods[at.uid]
-		if at.member != "" && at.member != c.name || p == nil || !w.certain(a, c, key, at, &p.lately) {
-			continue
-		}
-		serving := slices.ContainsFunc(w.offersOf(c, key), func(e offer) bool {
-			return e.addr == at.addr && e.uid == at.uid && (e.inEndpoints || a.id.Kind == EndpointSlices) && e.grade == serves && !e.unsure
-		})
-		_, there := now[at]
-		better := there && w.classes() && (now.serve() || w.lately(meddled)) // others may be, or were
-		if serving && !better {
-			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
-		}
+	serving := slices.ContainsFunc(w.offersOf(p.cluster, a.action.Replica), func(e offer) bool {
+		return e.place == at && (e.inEndpoints || a.id.Kind == EndpointSlices) && e.grade == serves && !e.unsure
+	})
+	better := now.has(at) && w.classes() && (now.serve() || w.lately(meddled)) // others may be, or were
+	if serving && !better && w.certain(a, p.cluster, at, &p.lately) {
+		l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
 	}
 }
 
 // waited looks at how many other writes went before one that takes out what is gone, while nothing
 // was in the way.
-func (l *laws) waited(a *attempt, key syncer.Key, at place) {
+func (l *laws) waited(a *attempt, at place, pod *podTruth) {
 	w, p := l.world, a.process
-	for _, c := range w.members {
-		pod, m := c.truth.pods[at.uid], memberOf(p.members, c.name)
-		if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
-			continue
-		}
-		told := m.shown(key.Namespace, pod.last)
-		if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name])) && l.writes-told.writes > goAhead {
-			l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
-		}
+	m := memberOf(p.members, pod.cluster.name)
+	if !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
+		return
+	}
+	told := m.shown(a.action.Replica.Namespace, pod.last)
+	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name])) && l.writes-told.writes > goAhead {
+		l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
 	}
 }
 
 // wiped looks at a replica that serves no more. What it has lost may have been disproved; what
 // a selector left while others had long been there to take its place was not.
-func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
-	w := l.world
+func (l *laws) wiped(a *attempt, lost []place) {
+	w, key := l.world, a.action.Replica
 	if w.classes() && w.lately(meddled) {
 		return
 	}
 	for _, c := range w.members {
-		t, svc, knew := c.truth, c.truth.services[key], a.knew[c.name]
+		svc, knew := c.services[key], a.knew[c.name]
 		deselected := slices.ContainsFunc(lost, func(at place) bool {
-			p := t.pods[at.uid]
-			return p != nil && p.good && p.addr == at.addr
+			p := w.pods[at.uid]
+			return p != nil && p.cluster == c && p.good && p.addr == at.addr
 		})
 		for _, e := range w.offersOf(c, key) {
-			p := t.pods[e.uid]
+			p := w.pods[e.uid]
 			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == Endpoints {
 				continue
 			}
 			broken := func() {
 				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
 			}
-			doubted := slices.ContainsFunc(lost, func(at place) bool { return at.addr == e.addr && at.uid == e.uid })
 			long := p.at+settled < svc.at && svc.dropped+settled < svc.at
 			knows := knew.services >= svc.since && (knew.pods >= p.since || !knew.follows) && !w.wasRestored(c) && !w.lately(restored+w.ingress.name)
 			switch at := svc.at; {
-			case doubted && w.certain(a, c, key, e.place, &p.lately):
+			case slices.Contains(lost, e.place) && w.certain(a, c, e.place, &p.lately):
 				broken()
 			case deselected && long && knows && w.agree(key) && !w.foreign(Services, key) && !w.foreign(Endpoints, key):
 				w.after(onItsWay, func() { // what takes its place may be on its way
-					inSlices, inEndpoints := w.stands(key)
+					serves := w.stands(EndpointSlices, key).serve() || w.stands(Endpoints, key).serve()
 					may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
-					if may && t.services[key].at == at && p.good && !inSlices.serve() && !inEndpoints.serve() && w.serviceOf(c, key) != nil {
+					if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
 						broken()
 					}
 				})
@@ -345,8 +313,9 @@ func (l *laws) wiped(a *attempt, key syncer.Key, lost []place) {
 
 // certain reports whether a process must have had a member's Service as it is, and an endpoint of a
 // pod of which of tells.
-func (w *world) certain(a *attempt, c *Cluster, key syncer.Key, at place, of *lately) bool {
-	svc, p, knew := c.truth.services[key], a.process, a.knew[c.name]
+func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
+	p, key := a.process, a.action.Replica
+	svc, knew := c.services[key], a.knew[c.name]
 	_, followed := a.knew[c.name]
 	firm := func(of *lately, reached uint64) bool { // it has been so for a while, and nothing that was read can say otherwise
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
@@ -354,16 +323,15 @@ func (w *world) certain(a *attempt, c *Cluster, key syncer.Key, at place, of *la
 	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !w.agree(key) || w.excludes(key) {
 		return false
 	}
-	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, key, at)
+	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
 // unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has yet to read
 // the member, it has read another, and somebody has taken away the slice that would say so.
-func (w *world) unnamed(a *attempt, c *Cluster, key syncer.Key, at place) bool {
-	inSlices, _ := w.stands(key)
+func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
 	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
-	return a.id.Kind == Endpoints && !read(c) && others && !inSlices.has(at)
+	return a.id.Kind == Endpoints && !read(c) && others && !w.stands(EndpointSlices, a.action.Replica).has(at)
 }
 
 // wasRestored reports whether a member's store went back not long ago.
@@ -374,14 +342,11 @@ func (w *world) wasRestored(c *Cluster) bool {
 
 // convergence reports what still differs; "" when nothing does.
 func (l *laws) convergence() string {
-	l.config = nil // time alone may have changed something
 	l.sweep()
 	w := l.world
 	var text []string
-	for _, key := range sorted(l.open) {
-		for _, d := range sorted(l.open[key]) {
-			text = append(text, fmt.Sprintf("%s %s: %s %s", key, d.kind, d.at, d.text))
-		}
+	for _, d := range sorted(l.open) {
+		text = append(text, fmt.Sprintf("%s %s: %s %s", d.key, d.kind, d.at, d.text))
 	}
 	for _, svc := range w.ingress.all(Services, "") {
 		key := keyOf(svc)

@@ -19,13 +19,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// truth is what only the simulator knows of a member: what is, since when, and what ever was.
-type truth struct {
-	pods     map[string]*podTruth // by UID
-	services map[syncer.Key]*lately
-	hand     map[string]bool // all addresses that were ever written by hand
-}
-
 // lately is when something last changed, and at which revision it was first as it is. dropped is
 // when a Service was last not there.
 type lately struct {
@@ -33,10 +26,11 @@ type lately struct {
 	since       uint64
 }
 
-// podTruth is what is known of a pod. lately is about whether it is good: it serves, and nobody has a
-// doubt; last is the revision of its last change.
+// podTruth is what only the simulator knows of a member's pod. lately is about whether it is good: it
+// serves, and nobody has a doubt; last is the revision of its last change.
 type podTruth struct {
 	lately
+	cluster    *Cluster
 	good, dead bool
 	addr       string   // now
 	addrs      []string // and ever
@@ -44,55 +38,57 @@ type podTruth struct {
 }
 
 // observe takes a change of a member in.
-func (t *truth) observe(now time.Duration, c change) {
-	switch o := c.object().(type) {
+func (w *world) observe(c *Cluster, ch change) {
+	switch o := ch.object().(type) {
 	case *corev1.Pod:
-		p := t.pods[string(o.UID)]
+		p := w.pods[string(o.UID)]
 		if p == nil {
-			p = &podTruth{}
-			t.pods[string(o.UID)] = p
+			p = &podTruth{cluster: c}
+			w.pods[string(o.UID)] = p
 		}
 		ip := o.Status.PodIP
-		good := c.after != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
+		good := ch.after != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
 		if good != p.good || p.addr != ip {
-			p.lately = lately{at: now, since: c.revision}
+			p.lately = lately{at: w.now, since: ch.revision}
 		}
-		p.last, p.addr, p.good, p.dead = c.revision, ip, good, c.after == nil || finished(o)
+		p.last, p.addr, p.good, p.dead = ch.revision, ip, good, ch.after == nil || finished(o)
 		p.addrs = append(p.addrs, ip)
 	case *corev1.Service:
-		dropped := now
-		if was := t.services[keyOf(o)]; c.after != nil && was != nil {
+		dropped := w.now
+		if was := c.services[keyOf(o)]; ch.after != nil && was != nil {
 			dropped = was.dropped
 		}
-		t.services[keyOf(o)] = &lately{now, dropped, c.revision}
+		c.services[keyOf(o)] = &lately{w.now, dropped, ch.revision}
 	case *corev1.Endpoints:
 		for at := range placesOf(o) {
-			t.hand[at.addr] = true
+			w.hand[at.addr] = c.name
 		}
 	}
 }
 
-// wentBack takes in that the store was restored.
-func (t *truth) wentBack(c *Cluster) {
-	back := lately{at: c.now, since: c.Server.revision}
-	for _, p := range t.pods {
-		p.dead, p.good, p.lately = true, false, back
+// wentBack takes in that a member's store was restored.
+func (w *world) wentBack(c *Cluster) {
+	back := lately{at: w.now, since: c.Server.revision}
+	for _, p := range w.pods {
+		if p.cluster == c {
+			p.dead, p.good, p.lately = true, false, back
+		}
 	}
 	for _, o := range c.all(Pods, "") {
-		t.observe(c.now, change{c.Server.revision, o, o})
+		w.observe(c, change{c.Server.revision, o, o})
 	}
-	for key := range t.services {
-		t.services[key] = &back
+	for key := range c.services {
+		c.services[key] = &back
 	}
 }
 
 // reused is what first told a process of a live pod other than that of an endpoint that has its
 // address; nil: nothing has.
-func (t *truth) reused(at place, m *seen, namespace string) (first *telling) {
-	if of := t.pods[at.uid]; of == nil || !of.dead {
+func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
+	if of := w.pods[at.uid]; of == nil || !of.dead || of.cluster.name != m.name {
 		return nil
 	}
-	for uid, p := range t.pods {
+	for uid, p := range w.pods {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
@@ -101,6 +97,14 @@ func (t *truth) reused(at place, m *seen, namespace string) (first *telling) {
 		}
 	}
 	return first
+}
+
+// owner is the member whose an endpoint is, or was; "" is nobody.
+func (w *world) owner(at place) string {
+	if p := w.pods[at.uid]; p != nil {
+		return p.cluster.name
+	}
+	return w.hand[at.addr]
 }
 
 // The grades of an endpoint, the best first; what is unserved is in no class.
@@ -158,10 +162,18 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 		}
 	}
 	for i := range out {
-		out[i].member, out[i].order = c.name, w.config.place(c.name)
+		out[i].order = w.config.place(c.name)
 		if mc.Drain {
 			out[i].grade = max(out[i].grade, reserve)
 		}
+	}
+	return out
+}
+
+// offers are those of all members.
+func (w *world) offers(key syncer.Key) (out []offer) {
+	for _, c := range w.members {
+		out = append(out, w.offersOf(c, key)...)
 	}
 	return out
 }
@@ -218,33 +230,31 @@ func united(ports []string) string {
 	return strings.Join(slices.Compact(ports), " ")
 }
 
-// place is an endpoint that stands: in Endpoints nobody's in particular.
-type place struct{ member, addr, uid string }
+// place is an endpoint: no two members have the same addresses, or UIDs.
+type place struct{ addr, uid string }
 
 // String names it for people.
-func (p place) String() string {
-	return fmt.Sprintf("%s %s (%s)", p.member, p.addr, p.uid[min(24, len(p.uid)):])
-}
+func (p place) String() string { return fmt.Sprintf("%s (%s)", p.addr, p.uid[min(24, len(p.uid)):]) }
 
 // view is what stands of a replica in one kind of object, and how.
 type view map[place]entry
 
 type entry struct {
-	ready bool
-	ports string
+	ready         bool
+	ports, member string // as a slice says
 }
 
 // add adds an endpoint, which may stand in two objects.
 func (v view) add(at place, e entry) {
 	was := v[at]
-	v[at] = entry{was.ready || e.ready, united(strings.Fields(was.ports + " " + e.ports))}
+	v[at] = entry{was.ready || e.ready, united(strings.Fields(was.ports + " " + e.ports)), e.member}
 }
 
 // placesOf reads what stands in one object.
 func placesOf(o Object) view {
 	out := view{}
-	add := func(member, addr string, ref *corev1.ObjectReference, e entry) {
-		at := place{member: member, addr: addr}
+	add := func(addr string, ref *corev1.ObjectReference, e entry) {
+		at := place{addr: addr}
 		if ref != nil {
 			at.uid = string(ref.UID)
 		}
@@ -258,7 +268,7 @@ func placesOf(o Object) view {
 		}
 		for i := range o.Endpoints {
 			e := &o.Endpoints[i]
-			add(o.Labels[syncer.LabelSourceCluster], e.Addresses[0], e.TargetRef, entry{*e.Conditions.Ready, united(ports)})
+			add(e.Addresses[0], e.TargetRef, entry{*e.Conditions.Ready, united(ports), o.Labels[syncer.LabelSourceCluster]})
 		}
 	case *corev1.Endpoints:
 		for _, s := range o.Subsets {
@@ -267,7 +277,7 @@ func placesOf(o Object) view {
 				ports = append(ports, fmt.Sprint(p.Port))
 			}
 			for i, a := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
-				add("", a.IP, a.TargetRef, entry{i < len(s.Addresses), united(ports)})
+				add(a.IP, a.TargetRef, entry{ready: i < len(s.Addresses), ports: united(ports)})
 			}
 		}
 	}
@@ -284,11 +294,12 @@ func (v view) some(is func(at place, e entry) bool) bool {
 	return false
 }
 
-// serve reports whether anything stands ready, has whether an endpoint stands, whoever's it is, and
-// anywhere whether an address does.
+// serve reports whether anything stands ready, has whether an endpoint stands, and anywhere whether
+// an address does.
 func (v view) serve() bool { return v.some(func(_ place, e entry) bool { return e.ready }) }
 func (v view) has(it place) bool {
-	return v.some(func(at place, _ entry) bool { return at.addr == it.addr && at.uid == it.uid })
+	_, there := v[it]
+	return there
 }
 func (v view) anywhere(addr string) bool {
 	return v.some(func(at place, _ entry) bool { return at.addr == addr })
@@ -299,20 +310,17 @@ func sorted[K comparable, V any](of map[K]V) []K {
 	return slices.SortedFunc(maps.Keys(of), func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// stands are the two views of a replica: slices, and Endpoints.
-func (w *world) stands(key syncer.Key) (inSlices, inEndpoints view) {
-	inSlices, inEndpoints = view{}, view{}
-	for _, o := range w.ingress.all(EndpointSlices, key.Namespace) {
-		if o.GetLabels()[syncer.LabelServiceName] == key.Name && ours(o) {
+// stands is what stands of a replica in objects of a kind.
+func (w *world) stands(kind Kind, key syncer.Key) view {
+	out := view{}
+	for _, o := range w.ingress.all(kind, key.Namespace) {
+		if ours(o) && o.GetAnnotations()[syncer.AnnotationReplica] == key.String() {
 			for at, e := range placesOf(o) {
-				inSlices.add(at, e)
+				out.add(at, e)
 			}
 		}
 	}
-	if o := w.ingress.get(ID{Endpoints, key.Namespace, key.Name}); o != nil && ours(o) {
-		inEndpoints = placesOf(o)
-	}
-	return inSlices, inEndpoints
+	return out
 }
 
 // ours reports whether an object is the installation's.

@@ -30,6 +30,9 @@ type world struct {
 	processes []*Process
 	links     map[string]*link
 	laws      *laws
+	// pods are those that members ever had, by UID, and hand is who had an address written by hand.
+	pods map[string]*podTruth
+	hand map[string]string
 	// config is what the file says; record is by which UIDs members are known.
 	config *Config
 	record map[string]string
@@ -65,12 +68,12 @@ const (
 func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[what] < leaseTime }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
-	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
+	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, pods: map[string]*podTruth{}, hand: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
 	w.config = &Config{Settings: reconcile.Settings{
 		MayWrite: func(string) bool { return true },
 		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 	}}
-	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, open: map[syncer.Key]map[difference]time.Duration{}, removed: map[place]bool{}}
+	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]bool{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
 	w.ingress.admission = w.admit
@@ -140,7 +143,7 @@ func (w *world) changed(c *Cluster, ch change) {
 	switch {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
-		c.truth.observe(w.now, ch)
+		w.observe(c, ch)
 	case service && ch.after == nil: // the garbage collector: what a Service owned that is gone goes, too
 		w.at[gone+idOf(svc).String()] = w.now
 		w.after(c.within(100*time.Millisecond, 3*time.Second), func() {
