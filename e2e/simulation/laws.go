@@ -71,6 +71,7 @@ type laws struct {
 	still   bool
 	removed map[place]bool // what processes took out
 	writes  int
+	wrote   time.Duration // the last one
 }
 
 // breaks notes the first law that was broken.
@@ -164,8 +165,8 @@ func (l *laws) excused(d difference) time.Duration {
 
 // judge looks at a write that took effect.
 func (l *laws) judge(a *attempt, before, after Object) {
-	l.writes++
 	w, p := l.world, a.process
+	l.writes, l.wrote = l.writes+1, w.now
 	if l.still && !w.foreign(Services, a.action.Replica) {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
 	}

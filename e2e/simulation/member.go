@@ -30,7 +30,10 @@ type seen struct {
 	questions clusters.Questions
 }
 
-const tickEvery = 250 * time.Millisecond
+const (
+	tickEvery = 250 * time.Millisecond
+	level     = 1100 * time.Millisecond // after a stream was opened: it has shown what happened before
+)
 
 // newSeen is a member that is known by a UID; "" is none.
 func newSeen(p *Process, c *MemberConfig, uid string) *seen {
@@ -161,6 +164,9 @@ func (m *seen) knows(namespace string) (k known) {
 	}
 	if services := m.stream(member.Services, namespace); services != nil {
 		k.services = services.reached()
+	}
+	if !k.follows || m.now-m.stream(member.Pods, namespace).opened <= level { // news of a Service waits for its pods
+		k.services = min(k.services, k.pods)
 	}
 	return k
 }

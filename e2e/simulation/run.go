@@ -89,7 +89,7 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 	}()
 	w.play(c.Steps)
 	w.heal()
-	if w.converge() && newRNG(w.seed, "end").IntN(3) == 0 && w.comesToRest() {
+	if w.waits(Conv, w.laws.convergence) && newRNG(w.seed, "end").IntN(3) == 0 && w.waits(Bounded, w.busy) {
 		w.rest()
 	}
 	return result
@@ -139,42 +139,16 @@ func (w *world) play(steps []Step) {
 	}
 }
 
-// overdue reports whether what is waited for since some moment, and since members last changed,
-// should have come.
-func (w *world) overdue(from time.Duration) bool {
-	return w.now-max(from, min(w.lived, from+convBound)) > convBound
-}
-
-// converge waits until what stands is what the members' state demands.
-func (w *world) converge() bool {
+// waits lets time pass until there is nothing left to wait for. A law is broken if that takes too
+// long, counted from now and from when members last changed.
+func (w *world) waits(law Law, left func() string) bool {
 	for from := w.now; w.run(time.Second); {
-		differs := w.laws.convergence()
-		if differs == "" {
+		what := left()
+		if what == "" {
 			return true
 		}
-		if w.overdue(from) {
-			w.laws.breaks(Conv, "what stands differs from what members have:\n%s", differs)
-		}
-	}
-	return false
-}
-
-// comesToRest waits until nothing changes any more.
-func (w *world) comesToRest() bool {
-	from, writes, at := w.now, w.laws.writes, w.now
-	for w.run(time.Second) {
-		if w.laws.writes != writes {
-			writes, at = w.laws.writes, w.now
-		}
-		busy := w.busy()
-		switch {
-		case w.now-w.lived > lively && w.now-at > paced && busy == "":
-			if differs := w.laws.convergence(); differs != "" {
-				w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
-			}
-			return w.laws.broken == nil
-		case w.overdue(from):
-			w.laws.breaks(Bounded, "members have not changed since %s, the last write was at %s, and still there is no rest: %s", w.lived, at, busy)
+		if w.now-max(from, min(w.lived, from+convBound)) > convBound {
+			w.laws.breaks(law, "members have not changed since %s, the last write was at %s, and still: %s", w.lived, w.laws.wrote, what)
 		}
 	}
 	return false
@@ -182,8 +156,8 @@ func (w *world) comesToRest() bool {
 
 // busy says what keeps the world from rest; "" is nothing.
 func (w *world) busy() string {
-	if p := w.leader(); p == nil || w.now-p.since < paced {
-		return "nobody leads, or only just"
+	if p := w.leader(); p == nil || w.now-max(p.since, w.laws.wrote) < paced || w.now-w.lived < lively {
+		return "nobody leads, or only just, or something has changed"
 	}
 	for _, p := range w.processes {
 		for lane, s := range p.core.Lanes() {
@@ -217,6 +191,9 @@ func (w *world) busy() string {
 
 // rest has something happen that must not make a write.
 func (w *world) rest() {
+	if differs := w.laws.convergence(); differs != "" {
+		w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
+	}
 	w.laws.still = true
 	d := newRNG(w.seed, "rest")
 	what := pickFrom([]string{"wait", "restart", "relist", "end-watches", "compact", "rotate"}, d.IntN(6))

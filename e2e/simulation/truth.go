@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary.dev/tributary/syncer"
@@ -180,7 +181,7 @@ func (w *world) offers(key syncer.Key) (out []offer) {
 
 // of makes it what a pod is for a Service, and reports whether it is one of its endpoints.
 func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now time.Time) bool {
-	if svc.Spec.Selector == nil || finished(p) || p.Status.PodIP == "" || !selects(svc.Spec.Selector, p.Labels) {
+	if svc.Spec.Selector == nil || finished(p) || p.Status.PodIP == "" || !labels.ValidatedSetSelector(svc.Spec.Selector).Matches(labels.Set(p.Labels)) {
 		return false
 	}
 	e.addr, e.uid = p.Status.PodIP, string(p.UID)
@@ -213,15 +214,6 @@ func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now tim
 	}
 	e.ports = united(ports)
 	return e.ports != ""
-}
-
-func selects(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 // united are ports as text.

@@ -172,18 +172,16 @@ func (w *world) leader() *Process {
 
 // describe says for people what a change is.
 func describe(c change) string {
-	text := idOf(c.object()).String()
+	id := idOf(c.object())
 	switch o := c.after.(type) {
 	case nil:
-		text += " is gone"
+		return fmt.Sprint(id, " is gone")
 	case *corev1.Pod:
-		text += fmt.Sprintf(" %s %s ready=%t terminating=%t", o.UID[24:], o.Status.PodIP, condition(o, corev1.PodReady).Status == corev1.ConditionTrue, o.DeletionTimestamp != nil)
+		return fmt.Sprintf("%s %s %s ready=%t terminating=%t", id, o.UID[24:], o.Status.PodIP, isReady(o), o.DeletionTimestamp != nil)
 	case *corev1.Service:
-		text += fmt.Sprintf(" selector=%v", o.Spec.Selector)
-	default:
-		text += fmt.Sprint(" ", placesOf(o))
+		return fmt.Sprintf("%s selector=%v", id, o.Spec.Selector)
 	}
-	return text
+	return fmt.Sprint(id, " ", placesOf(c.after))
 }
 
 // instance is the name of the installation.
