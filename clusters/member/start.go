@@ -98,29 +98,52 @@ func (s *State) askPod(e *syncer.Endpoint, o *step) {
 	}
 }
 
-// setService takes a Service into its table, or has it wait while its pods are not level with it: a
-// selector may choose pods that nobody has seen (T5).
-func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
-	delete(s.news, v.Object.Key)
-	if s.stream(Pods, v.Object.Namespace).level(v.Revision, s.now) {
-		return s.tables.SetService(v)
-	}
-	s.news[v.Object.Key] = v
-	return nil
+// news is a Service that waits, as it was shown, or that it is gone.
+type news struct {
+	store.Versioned[syncer.Service]
+	gone *Gone
 }
 
-// release takes in the Services that need not wait any more. Nobody is to take the time that they
-// waited for the time that a change takes.
-func (s *State) release(o *step) {
-	var due []store.Versioned[syncer.Service]
-	for key, v := range s.news {
-		if s.stream(Pods, key.Namespace).level(v.Revision, s.now) {
-			due = append(due, v)
-		}
+// due reports whether news of a Service need not wait: its pods are level with it, for a selector may
+// choose pods that nobody has seen (T5), and its stream has shown what happened in a gap, for what is
+// gone may have been made again. That it is gone does not wait for pods.
+func (s *State) due(key syncer.Key, n news) bool {
+	pods, services := s.stream(Pods, key.Namespace), s.stream(Services, key.Namespace)
+	return services.settled(s.now) && (n.gone != nil || pods.level(n.Revision, s.now))
+}
+
+// setService takes a Service into its table, or has it wait.
+func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
+	delete(s.news, v.Object.Key)
+	if n := (news{Versioned: v}); !s.due(v.Object.Key, n) {
+		s.news[v.Object.Key] = n
+		return nil
 	}
-	slices.SortFunc(due, func(a, b store.Versioned[syncer.Service]) int { return a.Object.Key.Compare(b.Object.Key) })
-	for _, v := range due {
-		s.services.take(v, Cause{Event: "modified", Arrived: s.now}, o)
+	return s.tables.SetService(v)
+}
+
+// goneService takes out a Service that its stream shows to be gone, or has that wait.
+func (s *State) goneService(e *Gone, o *step) {
+	if st := s.streams[e.Scope]; st != nil && s.tables.HasService(e.Key) && !s.due(e.Key, news{gone: e}) {
+		st.at = max(st.at, e.Revision)
+		s.news[e.Key] = news{gone: e}
+		return
+	}
+	s.services.gone(s.streams[e.Scope], e, o)
+}
+
+// release takes in what need not wait any more. Nobody is to take the time that it waited for the
+// time that a change takes.
+func (s *State) release(o *step) {
+	due := maps.Clone(s.news)
+	maps.DeleteFunc(due, func(key syncer.Key, n news) bool { return !s.due(key, n) })
+	for _, key := range slices.SortedFunc(maps.Keys(due), syncer.Key.Compare) {
+		if n := due[key]; n.gone != nil {
+			delete(s.news, key)
+			s.services.gone(s.streams[n.gone.Scope], n.gone, o)
+		} else {
+			s.services.take(n.Versioned, Cause{Event: "modified", Arrived: s.now}, o)
+		}
 	}
 }
 
@@ -130,7 +153,7 @@ func (s *State) waits(service syncer.Key) bool { return s.news[service].Object.N
 // listedServices takes in a list of Services. It is asked for what waited, and is not in it.
 func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
-	maps.DeleteFunc(s.news, func(key syncer.Key, _ store.Versioned[syncer.Service]) bool { return e.Scope.covers(key) })
+	maps.DeleteFunc(s.news, func(key syncer.Key, _ news) bool { return e.Scope.covers(key) })
 	s.services.listed(s.streams[e.Scope], e, false, o)
 	for _, key := range waited {
 		if !s.tables.HasService(key) && !s.waits(key) {

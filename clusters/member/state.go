@@ -52,9 +52,8 @@ type State struct {
 	slices    *kind[store.HandSlice]
 
 	asking asking
-	// news are Services that wait for their pods, and hand those whose endpoints are written by
-	// hand.
-	news map[syncer.Key]store.Versioned[syncer.Service]
+	// news is that of Services which waits, and hand are those whose endpoints are written by hand.
+	news map[syncer.Key]news
 	hand map[syncer.Key]bool
 	// stands are the replicas in which a pod stands, where that is not known from the tables.
 	stands map[syncer.Key][]syncer.Key
@@ -74,7 +73,7 @@ func New(now time.Time, c Config) *State {
 	}
 	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{},
 		asking: asking{open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
-		news:   map[syncer.Key]store.Versioned[syncer.Service]{}, hand: map[syncer.Key]bool{},
+		news:   map[syncer.Key]news{}, hand: map[syncer.Key]bool{},
 		stands: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
@@ -110,7 +109,11 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case *Seen[store.HandSlice]:
 		s.slices.seen(s.streams[e.Scope], e, o)
 	case Gone:
-		s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
+		if e.Scope.Kind == Services {
+			s.goneService(&e, o)
+		} else {
+			s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
+		}
 	case At:
 		if st := s.streams[e.Scope]; st != nil {
 			st.at = max(st.at, e.Revision)

@@ -28,9 +28,12 @@ type stream struct {
 	resumed       time.Time // after a list, or an interruption
 }
 
+// settled reports whether the stream has shown what happened while it was interrupted, as far as can be told.
+func (st *stream) settled(now time.Time) bool { return !now.Before(st.resumed.Add(settling)) }
+
 // level reports whether the stream has shown all up to a revision, as far as can be told.
 func (st *stream) level(revision uint64, now time.Time) bool {
-	return st.listed && st.following && (st.at >= revision || !now.Before(st.resumed.Add(settling)))
+	return st.listed && st.following && (st.at >= revision || st.settled(now))
 }
 
 // list notes that the stream has shown a complete list at a revision.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,9 @@ func newRunCommand() *cobra.Command {
 		watcher, err := openUsable(*path)
 		if err != nil {
 			return err
+		}
+		if os.Getenv("GOGC") == "" { // most of the memory is kept: to collect twice as often costs little, and a quarter less is held
+			debug.SetGCPercent(50)
 		}
 		logger := newLogger(cmd.ErrOrStderr(), *format, slog.LevelInfo-slog.Level(*verbosity))
 		return app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: build(), Logger: logger})

@@ -199,6 +199,34 @@ func TestBlueGreenInAGap(t *testing.T) {
 	w.judge()
 }
 
+// TestServiceMadeAgainInAGap: the watch that is resumed tells that a Service went, and then that it
+// came again. The replica is never without a ready endpoint.
+func TestServiceMadeAgainInAGap(t *testing.T) {
+	w := newWorld(t, "again")
+	ctx := t.Context()
+	proxy := w.proxyTo(w.a)
+	w.service("web", 5, w.a)
+	w.laws.Serving = []history.Key{{Namespace: w.ns, Name: "web"}}
+	w.start()
+	w.converges(10 * time.Second)
+	for range 3 {
+		w.pause(time.Second) // a stream that ends as soon as it began is another matter
+		blind := w.blind(w.a)
+		proxy.Set(&Fault{CutBefore: true})
+		proxy.EndWatches()
+		services := w.a.Client.CoreV1().Services(w.ns)
+		w.must(services.Delete(ctx, "web", metav1.DeleteOptions{}))
+		w.must(w.a.Create(ctx, fleet.NewService(w.ns, "web")))
+		w.pods(w.a, "web", 100, 1)
+		proxy.Set()
+		blind.End()
+		w.converges(10 * time.Second)
+		w.must(w.a.Remove(ctx, w.ns, "web-100"))
+		w.converges(10 * time.Second)
+	}
+	w.judge()
+}
+
 // TestExpiredWatchIsNoRestore: the newest pod heard of was deleted in a gap. That is an
 // ordinary 410, and the member is followed again at once.
 func TestExpiredWatchIsNoRestore(t *testing.T) {
