@@ -212,7 +212,6 @@ func (f *Follower[T]) watch(ctx context.Context, tell func(func()), revision uin
 					f.course.Opened(e.arrived)
 				} else {
 					f.course.Event(f.versioned(e), e.arrived)
-					frames.Put(e.frame)
 				}
 			})
 		})

@@ -7,20 +7,17 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"tributary.dev/tributary/internal/wire"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 const (
@@ -30,6 +27,8 @@ const (
 	// streamBuffer lets reading go on, and arrival times stay true, while the sink is busy.
 	// Whatever more there is waits in the connection.
 	streamBuffer = 32
+	// largestEvent bounds what is read of an event.
+	largestEvent = 16 << 20
 )
 
 // opened is the first event of every stream.
@@ -37,10 +36,8 @@ const opened watch.EventType = "opened"
 
 // event is one event as read off the wire.
 type event struct {
-	kind watch.EventType
-	// content is the object in protobuf, a part of the frame.
-	content []byte
-	frame   *[]byte
+	kind    watch.EventType
+	content []byte // the object in protobuf
 	// arrived is when the event's bytes had been read, with a monotonic reading.
 	arrived time.Time
 	// err is why it makes no sense.
@@ -67,84 +64,35 @@ func (s *Session) watch(ctx context.Context, q query, revision uint64, each func
 }
 
 // events reads events off the body of a stream. Its error is io.EOF at an orderly end.
-func (s *Session) events(from io.Reader, r Resource, each func(event)) error {
-	body := bufio.NewReader(from)
-	first, err := body.Peek(1)
+func (s *Session) events(body io.Reader, r Resource, each func(event)) error {
+	bounded := &io.LimitedReader{R: body, N: largestEvent}
+	text := bufio.NewReader(bounded)
+	first, err := text.Peek(1)
 	if err != nil {
 		return err
 	}
-	next := framesOf // which begin with their length
-	if first[0] == '{' {
-		next = framesOfJSON
+	format := runtime.ContentTypeProtobuf
+	if first[0] == '{' { // which none in protobuf is long enough to begin with
+		format = runtime.ContentTypeJSON
 	}
-	read := next(body)
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), format)
+	frames := streaming.NewDecoder(info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(text)), info.StreamSerializer)
 	for {
-		e := event{frame: frames.Get().(*[]byte)}
-		kind, object, err := read(e.frame)
-		if err != nil {
+		var read metav1.WatchEvent
+		bounded.N = largestEvent
+		if _, _, err := frames.Decode(nil, &read); err != nil {
 			return err
 		}
 		s.heard.now()
-		e.kind, e.arrived = watch.EventType(kind), time.Now()
-		e.content, e.err = r.content(object, "")
+		e := event{kind: watch.EventType(read.Type), arrived: time.Now()}
+		e.content, e.err = r.content(read.Object.Raw, "")
 		switch e.kind {
 		case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		case watch.Error:
 			return cmp.Or(e.err, ErrUndecodable)
 		default:
-			e.err = fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, kind)
+			e.err = fmt.Errorf("%w: an event of type %.32q", ErrUndecodable, e.kind)
 		}
 		each(e)
-	}
-}
-
-// frames are used again when their event is told: what changes nothing leaves nothing.
-var frames = sync.Pool{New: func() any { return new([]byte) }}
-
-// largestFrame bounds what is read of an event.
-const largestFrame = 16 << 20
-
-// framesOf reads events in protobuf. Each is read into room, and its object is a part of that.
-func framesOf(body *bufio.Reader) func(room *[]byte) (kind string, object []byte, err error) {
-	return func(room *[]byte) (kind string, object []byte, err error) {
-		var length [4]byte
-		if _, err := io.ReadFull(body, length[:]); err != nil {
-			return "", nil, err
-		}
-		size := binary.BigEndian.Uint32(length[:])
-		if size > largestFrame {
-			return "", nil, fmt.Errorf("an event has %d bytes", size)
-		}
-		*room = slices.Grow((*room)[:0], int(size))[:size]
-		if n, err := io.ReadFull(body, *room); err == io.EOF && n < int(size) { // no end in order
-			return "", nil, io.ErrUnexpectedEOF
-		} else if err != nil {
-			return "", nil, err
-		}
-		err = wire.Walk(*room, func(at wire.Path, _ uint64, value []byte) bool {
-			switch at {
-			case 0x01: // type
-				kind = string(value)
-			case 0x0201: // object.raw
-				object = value
-			}
-			return at == 0x02
-		})
-		return kind, object, err
-	}
-}
-
-// framesOfJSON reads events in JSON.
-func framesOfJSON(body *bufio.Reader) func(*[]byte) (kind string, object []byte, err error) {
-	bounded := &io.LimitedReader{R: body}
-	decoder := json.NewDecoder(bounded)
-	return func(*[]byte) (string, []byte, error) {
-		var e struct {
-			Type   string
-			Object json.RawMessage
-		}
-		bounded.N = largestFrame
-		err := decoder.Decode(&e)
-		return e.Type, e.Object, err
 	}
 }
