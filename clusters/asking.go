@@ -74,8 +74,7 @@ func (m *Member) answer(q member.Question) (member.Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	resource := [...]kube.Resource{kube.Pods, kube.Services, kube.Endpoints, kube.EndpointSlices}[q.Kind]
-	object, err := session.Ask(m.ctx, resource, q.Key)
+	object, err := session.Ask(m.ctx, resources[q.Kind], q.Key)
 	switch {
 	case err != nil:
 	case object == nil:

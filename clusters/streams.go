@@ -26,6 +26,10 @@ const (
 		" notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + "," + syncer.SliceManagedBy + ")"
 )
 
+// resources are what is read of each kind.
+var resources = [...]kube.Resource{member.Pods: kube.Pods, member.Services: kube.Services,
+	member.Endpoints: kube.Endpoints, member.EndpointSlices: kube.EndpointSlices}
+
 // stream is a follower that runs.
 type stream struct {
 	cancel context.CancelFunc
@@ -53,19 +57,21 @@ func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []membe
 
 // stream begins to follow a scope.
 func (m *Member) stream(scope member.Scope) *stream {
+	q := kube.Query{Resource: resources[scope.Kind], Namespace: scope.Namespace}
+	if scope.Name != "" {
+		q.Fields = "metadata.name=" + scope.Name
+	}
 	switch scope.Kind {
 	case member.Pods:
-		return follow(m, scope, kube.Pods, "", LivePods, (*decode.Decoder).ReadPod)
+		q.Fields = LivePods
+		return follow(m, scope, q, (*decode.Decoder).ReadPod)
 	case member.Services:
-		return follow(m, scope, kube.Services, "", "", byType(kube.Services, (*decode.Decoder).Service))
+		return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Service))
 	case member.Endpoints:
-		fields := ""
-		if scope.Name != "" {
-			fields = "metadata.name=" + scope.Name
-		}
-		return follow(m, scope, kube.Endpoints, "", fields, byType(kube.Endpoints, (*decode.Decoder).Endpoints))
+		return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Endpoints))
 	}
-	return follow(m, scope, kube.EndpointSlices, HandWrittenSlices, "", byType(kube.EndpointSlices, (*decode.Decoder).Slice))
+	q.Labels = HandWrittenSlices
+	return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Slice))
 }
 
 // byType reads objects of which there are few events by way of their type.
@@ -79,20 +85,17 @@ func byType[T member.Object, O runtime.Object](of kube.Resource, read func(*deco
 	}
 }
 
-func follow[T member.Object](m *Member, scope member.Scope, resource kube.Resource, labels, fields string,
-	read func(*decode.Decoder, []byte) (store.Versioned[T], error),
-) *stream {
+func follow[T member.Object](m *Member, scope member.Scope, q kube.Query, read func(*decode.Decoder, []byte) (store.Versioned[T], error)) *stream {
 	to := &Intake[T]{Scope: scope, Step: m.step, Failed: m.failed}
-	kind := kube.Kind[store.Versioned[T]]{Resource: resource, Namespace: scope.Namespace, Labels: labels, Fields: fields,
-		Convert: func() kube.Convert[store.Versioned[T]] {
-			decoder, rules := m.reading()
-			to.rules = ruleset(rules)
-			return func(content []byte) (*store.Versioned[T], error) {
-				v, err := read(decoder, content)
-				return &v, err
-			}
-		}}
-	follower := kube.NewFollower(kind, m.access, kube.Sink[store.Versioned[T]](to), m.failed)
+	converts := func() kube.Convert[store.Versioned[T]] {
+		decoder, rules := m.reading()
+		to.rules = ruleset(rules)
+		return func(content []byte) (*store.Versioned[T], error) {
+			v, err := read(decoder, content)
+			return &v, err
+		}
+	}
+	follower := kube.NewFollower(q, converts, m.access, kube.Sink[store.Versioned[T]](to), m.failed)
 	ctx, cancel := context.WithCancel(m.ctx)
 	s := &stream{cancel: cancel, done: make(chan struct{}), relist: follower.Relist}
 	m.tasks.Go(func() {

@@ -18,19 +18,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Kind is what a Follower follows.
-type Kind[T any] struct {
-	// Resource is what is listed and watched.
-	Resource Resource
-	// Namespace restricts to one namespace; empty for all.
-	Namespace string
-	// Labels and Fields are selectors; empty for all. An object that leaves them is Gone.
-	Labels, Fields string
-	// Convert is asked, when a list begins, for what reads the objects of that list, and those of
-	// the stream once the list was told. It is called by the goroutine in Run.
-	Convert func() Convert[T]
-}
-
 // Convert turns an object in protobuf into what is kept of it, and must not keep its bytes.
 // After an error it is as if the object had not been shown. It may be called from two
 // goroutines at once.
@@ -71,12 +58,13 @@ type Sink[T any] interface {
 
 // Follower follows one kind of objects: it lists, watches and resumes as its Course says.
 type Follower[T any] struct {
-	kind   Kind[T]
-	access *Access
-	sink   Sink[T]
-	fault  func(error)
-	dice   func(time.Duration) time.Duration
-	relist chan struct{}
+	query    Query
+	converts func() Convert[T]
+	access   *Access
+	sink     Sink[T]
+	fault    func(error)
+	dice     func(time.Duration) time.Duration
+	relist   chan struct{}
 
 	// All below belongs to the goroutine in Run, which does what is told.
 	ctx    context.Context
@@ -88,10 +76,12 @@ type Follower[T any] struct {
 	dropList, endStream func()
 }
 
-// NewFollower returns a follower. fault is told of each object that the cluster sent and
-// that could not be decoded or converted, from any goroutine.
-func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
-	return &Follower[T]{kind: kind, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration],
+// NewFollower returns a follower of a query; an object that leaves its selectors is Gone. converts
+// is asked, when a list begins, for what reads the objects of that list, and those of the stream
+// once the list was told. It is called by the goroutine in Run. fault is told of each object that
+// the cluster sent and that could not be decoded or converted, from any goroutine.
+func NewFollower[T any](q Query, converts func() Convert[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
+	return &Follower[T]{query: q, converts: converts, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration],
 		relist: make(chan struct{}, 1), told: make(chan func(), streamBuffer), dropList: func() {}}
 }
 
@@ -134,7 +124,7 @@ func (f *Follower[T]) do(next Action) {
 	switch next.Do {
 	case List:
 		f.dropList()
-		convert := f.kind.Convert()
+		convert := f.converts()
 		f.listing = convert
 		f.dropList = f.begin(func(ctx context.Context, tell func(func())) { f.list(ctx, tell, convert) })
 	case Watch:
@@ -171,10 +161,6 @@ func (f *Follower[T]) begin(task func(ctx context.Context, tell func(func()))) (
 	}
 }
 
-func (f *Follower[T]) query() query {
-	return query{resource: f.kind.Resource, namespace: f.kind.Namespace, labels: f.kind.Labels, fields: f.kind.Fields}
-}
-
 // list reads a complete list, over a connection that has just shown the identity of its
 // cluster: from what a list lacks follows more than from anything else, and a proxy that
 // keeps its connections may have another cluster behind it by now.
@@ -184,7 +170,7 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 	s, err := f.access.Get(ctx)
 	if err == nil {
 		s.renew()
-		revision, err = s.pages(ctx, f.query(), func(content []byte) error {
+		revision, err = s.pages(ctx, f.query, func(content []byte) error {
 			if v, ok := f.read(content, convert); ok {
 				all = append(all, v)
 			}
@@ -194,7 +180,7 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 	tell(func() {
 		f.listing = nil
 		if err != nil {
-			f.course.ListFailed(time.Now(), fmt.Errorf("list %s: %w", f.kind.Resource.Resource, bare(err)))
+			f.course.ListFailed(time.Now(), err)
 			return
 		}
 		f.convert = convert
@@ -206,7 +192,7 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 func (f *Follower[T]) watch(ctx context.Context, tell func(func()), revision uint64) {
 	s, err := f.access.Get(ctx)
 	if err == nil {
-		err = s.watch(ctx, f.query(), revision, func(e event) {
+		err = s.watch(ctx, f.query, revision, func(e event) {
 			tell(func() {
 				if e.kind == opened {
 					f.course.Opened(e.arrived)
@@ -217,7 +203,7 @@ func (f *Follower[T]) watch(ctx context.Context, tell func(func()), revision uin
 		})
 	}
 	if err != nil {
-		err = fmt.Errorf("watch %s: %w", f.kind.Resource.Resource, bare(err))
+		err = fmt.Errorf("watch %s: %w", f.query.Resource.Resource, bare(err))
 	}
 	at := time.Now()
 	tell(func() { f.course.Ended(at, err) })
@@ -232,7 +218,7 @@ func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	// Without selectors, for which old servers would search their whole store.
-	q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}
+	q := Query{Resource: f.query.Resource, Namespace: f.query.Namespace}
 	if _, list, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}, new(bytes.Buffer)); err == nil {
 		tell(func() { f.course.Probed(time.Now(), number(list.ResourceVersion)) })
 	}
@@ -243,7 +229,7 @@ func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 	switch ok := false; {
 	case e.err != nil:
-		f.fault(fmt.Errorf("an event of %s: %w", f.kind.Resource.Resource, e.err))
+		f.fault(fmt.Errorf("an event of %s: %w", f.query.Resource.Resource, e.err))
 	case e.kind == watch.Added || e.kind == watch.Modified:
 		if v, ok = f.read(e.content, f.convert); !ok {
 			v.Key = syncer.Key{}
@@ -265,7 +251,7 @@ func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], 
 	}
 	var err error
 	if v.Object, err = convert(content); err != nil {
-		f.fault(fmt.Errorf("%s %s: %w", f.kind.Resource.Resource, v.Key, err))
+		f.fault(fmt.Errorf("%s %s: %w", f.query.Resource.Resource, v.Key, err))
 	}
 	return v, err == nil
 }
@@ -287,12 +273,12 @@ func (f *Follower[T]) head(content []byte) (v Versioned[T], ok bool) {
 		return at == 0x01
 	})
 	if err != nil {
-		f.fault(fmt.Errorf("%w: an object among %s: %w", ErrUndecodable, f.kind.Resource.Resource, err))
+		f.fault(fmt.Errorf("%w: an object among %s: %w", ErrUndecodable, f.query.Resource.Resource, err))
 		return v, false
 	}
 	if v.Revision = number(version); v.Revision == 0 {
 		f.fault(fmt.Errorf("%w: the resourceVersion %.32q of %s %s is no number", ErrUndecodable, version,
-			f.kind.Resource.Resource, v.Key))
+			f.query.Resource.Resource, v.Key))
 		return v, false
 	}
 	return v, true

@@ -16,26 +16,18 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Pin is the UID by which a cluster is known, once it is known. The zero value knows
-// none yet. Safe for concurrent use.
-type Pin struct{ uid atomic.Pointer[string] }
+// Pin is the UID by which a cluster is known, once it is known. Safe for concurrent use.
+type Pin struct{ uid atomic.Value }
 
-// NewPin returns a pin that knows a UID; "" is none.
+// NewPin returns a pin that knows a UID; "" is none yet.
 func NewPin(uid string) *Pin {
 	p := new(Pin)
-	if uid != "" {
-		p.uid.Store(&uid)
-	}
+	p.uid.Store(uid)
 	return p
 }
 
 // Known returns the UID, or "".
-func (p *Pin) Known() string {
-	if uid := p.uid.Load(); uid != nil {
-		return *uid
-	}
-	return ""
-}
+func (p *Pin) Known() string { return p.uid.Load().(string) }
 
 // starting is how long an API server may refuse everybody after its start: until it has read
 // its roles.
@@ -61,7 +53,7 @@ func (s *Session) prove(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("ask for the identity of the cluster: %w", err)
 	}
-	if uid := string(ns.GetUID()); !s.pin.uid.CompareAndSwap(nil, &uid) && uid != s.pin.Known() {
+	if uid := string(ns.GetUID()); !s.pin.uid.CompareAndSwap("", uid) && uid != s.pin.Known() {
 		return fmt.Errorf("%w at %s: its namespace %s has UID %.64q, and %.64q is expected",
 			ErrOtherCluster, s.host, metav1.NamespaceSystem, uid, s.pin.Known())
 	}

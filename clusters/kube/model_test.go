@@ -593,14 +593,14 @@ type scene struct {
 func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{model: newModel(t), t: t, pin: new(Pin)}
+		s := &scene{model: newModel(t), t: t, pin: NewPin("")}
 		if prepare != nil {
 			prepare(s.model)
 		}
 		s.cfg = s.start(t, http2)
 		s.sink = &recorder{model: s.model, items: map[string]Versioned[item]{}}
 		s.access = NewAccess(s.open)
-		s.follower = NewFollower(Kind[item]{Resource: Pods, Convert: convert()}, s.access, Sink[item](s.sink), s.sink.fault)
+		s.follower = NewFollower(Query{Resource: Pods}, convert(), s.access, Sink[item](s.sink), s.sink.fault)
 		s.follower.dice = func(d time.Duration) time.Duration { return d / 2 }
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -32,26 +31,25 @@ type pool struct {
 	// prove returns nil unless the connection in the context leads to another cluster, or
 	// could not be asked.
 	prove func(ctx context.Context) error
-	heard *heard
+	heard heard
 	ended context.Context
 	end   context.CancelFunc
 
 	making singleflight.Group // of connections, one at a time
 
-	mu    sync.Mutex
-	conns []*conn // replaced, never edited
+	mu    sync.Mutex // of all below
+	conns []*conn
 }
 
 // conn is one connection.
 type conn struct {
 	*http.ClientConn
-	made time.Time
-	// leaving: no new request is sent over it, and it is closed when none is under way.
-	leaving atomic.Bool
+	made    time.Time
+	leaving bool // no new request is sent over it, and it is closed when none is under way
 }
 
-func newPool(transport *http.Transport, prove func(context.Context) error, heard *heard) *pool {
-	p := &pool{transport: transport, prove: prove, heard: heard}
+func newPool(transport *http.Transport, prove func(context.Context) error) *pool {
+	p := &pool{transport: transport, prove: prove}
 	p.ended, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -84,12 +82,17 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// send gives answers a greatest size; watches excepted.
 func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTrip(req)
-	if err == nil {
-		p.heard.answer(resp)
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	p.heard.answer(resp)
+	if req.URL.Query().Get("watch") == "" || resp.StatusCode != http.StatusOK {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, answerBytes)
+	}
+	return resp, nil
 }
 
 // acquire returns a connection in which room for one request has been reserved. One is made
@@ -113,16 +116,11 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 // reserve takes room in a connection that has some; nil: there is none.
 func (p *pool) reserve() *conn {
 	p.mu.Lock()
-	conns := p.conns
-	p.mu.Unlock()
-	for _, c := range conns {
-		if c.leaving.Load() || c.Reserve() != nil {
-			continue
-		}
-		if !c.leaving.Load() { // who has set it since may not have seen the reservation
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		if !c.leaving && c.Reserve() == nil {
 			return c
 		}
-		c.Release()
 	}
 	return nil
 }
@@ -155,10 +153,10 @@ func (p *pool) connect(to *url.URL) error {
 	c.Release()
 	c.made = time.Now()
 	p.mu.Lock()
-	p.conns = append(slices.Clone(p.conns), c)
+	p.conns = append(p.conns, c)
 	p.mu.Unlock()
-	c.SetStateHook(func(*http.ClientConn) { p.settle() })
-	p.settle() // the pool may have been closed
+	c.SetStateHook(func(*http.ClientConn) { go p.settle() }) // who reserves or closes under the lock calls it, too
+	p.settle()                                               // the pool may have been closed
 	return nil
 }
 
@@ -166,19 +164,14 @@ func (p *pool) connect(to *url.URL) error {
 // and forgets those that are closed.
 func (p *pool) settle() {
 	p.mu.Lock()
-	all, left := p.conns, []*conn(nil)
-	p.conns = nil
-	for _, c := range all {
-		if c.Err() != nil || p.ended.Err() != nil || c.leaving.Load() && c.InFlight() == 0 {
-			left = append(left, c)
-		} else {
-			p.conns = append(p.conns, c)
+	defer p.mu.Unlock()
+	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
+		over := c.Err() != nil || p.ended.Err() != nil || c.leaving && c.InFlight() == 0
+		if over {
+			go c.Close() // which may wait for a server that reads no more
 		}
-	}
-	p.mu.Unlock()
-	for _, c := range left { // not under the lock: it calls settle
-		_ = c.Close()
-	}
+		return over
+	})
 }
 
 // renew has no request sent any more over connections that were made that long ago, and
@@ -187,7 +180,7 @@ func (p *pool) renew(age time.Duration) {
 	p.mu.Lock()
 	for _, c := range p.conns {
 		if time.Since(c.made) >= age {
-			c.leaving.Store(true)
+			c.leaving = true
 		}
 	}
 	p.mu.Unlock()

@@ -39,7 +39,6 @@ type Session struct {
 	cluster, host string
 	version       string
 	pin           *Pin
-	heard         heard
 	pool          *pool
 	clientset     *kubernetes.Clientset
 }
@@ -53,7 +52,7 @@ const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin}
 	if s.pin == nil {
-		s.pin = new(Pin)
+		s.pin = NewPin("")
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
@@ -81,7 +80,7 @@ func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http
 	if err != nil {
 		return err
 	}
-	s.pool = newPool(transport, s.prove, &s.heard)
+	s.pool = newPool(transport, s.prove)
 	client, err := newClient(cfg, tc, s.pool, observe)
 	if err != nil {
 		return err
@@ -103,15 +102,10 @@ func (s *Session) Identity() string { return s.pin.Known() }
 
 // ClockOffset is how far the server's clock is ahead of ours, by the Date of its answers,
 // to about a second and at most an hour; negative: behind.
-func (s *Session) ClockOffset() time.Duration { return time.Duration(s.heard.offset.Load()) }
+func (s *Session) ClockOffset() time.Duration { return time.Duration(s.pool.heard.offset.Load()) }
 
-// LastContact is when the cluster last sent something; zero: never.
-func (s *Session) LastContact() time.Time {
-	if last := s.heard.last.Load(); last != 0 {
-		return time.Unix(0, last)
-	}
-	return time.Time{}
-}
+// LastContact is when the cluster last sent something.
+func (s *Session) LastContact() time.Time { return time.Unix(0, s.pool.heard.last.Load()) }
 
 // Close ends all requests and connections. It may be called more than once. A nil *Session is
 // closed.

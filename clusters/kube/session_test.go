@@ -121,7 +121,7 @@ func TestEachConnectionProvesItself(t *testing.T) {
 		var asks sync.WaitGroup
 		for range 20 {
 			asks.Go(func() {
-				if _, _, err := s.List(m.ctx, Pods, "", ""); err != nil {
+				if _, err := s.List(m.ctx, Query{Resource: Pods}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -135,7 +135,7 @@ func TestEachConnectionProvesItself(t *testing.T) {
 	with(t, true, Options{}, prepare, func(m *model, s *Session) {
 		var asks sync.WaitGroup
 		for range 90 {
-			asks.Go(func() { _, _, _ = s.List(m.ctx, Pods, "", "") })
+			asks.Go(func() { _, _ = s.List(m.ctx, Query{Resource: Pods}) })
 		}
 		asks.Wait()
 		if dials := m.net.Dials(); dials != 1 || m.count("identity") != 1 {
@@ -193,7 +193,7 @@ func TestAnotherClusterThatStarts(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	pin := new(Pin)
+	pin := NewPin("")
 	with(t, false, Options{Version: "v9", Pin: pin}, func(m *model) {
 		m.skew = 10 * time.Minute
 		m.raw = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
@@ -265,7 +265,7 @@ func TestRequestsEnd(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		begun = time.Now()
-		if _, _, err := s.List(m.ctx, Pods, "", ""); !TimedOut(err) || time.Since(begun) != pageTimeout {
+		if _, err := s.List(m.ctx, Query{Resource: Pods}); !TimedOut(err) || time.Since(begun) != pageTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -351,7 +351,7 @@ func TestRenew(t *testing.T) {
 		}, func(m *model, s *Session) {
 			var list sync.WaitGroup
 			list.Go(func() {
-				if pods, _, err := s.List(m.ctx, Pods, "", ""); err != nil || len(pods) != 2 {
+				if pods, err := s.List(m.ctx, Query{Resource: Pods}); err != nil || len(pods) != 2 {
 					t.Errorf("%d pods, %v", len(pods), err)
 				}
 			})
@@ -497,10 +497,10 @@ func TestAskWithoutTheRightToGet(t *testing.T) {
 		if answer, err := s.Ask(m.ctx, Pods, syncer.Key{Namespace: "ns", Name: "z"}); err != nil || answer != nil {
 			t.Errorf("%v, %v", answer, err)
 		}
-		if pods, _, err := s.List(m.ctx, Pods, "ns", "value=1"); err != nil || len(pods) != 2 {
+		if pods, err := s.List(m.ctx, Query{Resource: Pods, Namespace: "ns", Labels: "value=1"}); err != nil || len(pods) != 2 {
 			t.Errorf("%d pods, %v", len(pods), err)
 		}
-		if pods, _, err := s.List(m.ctx, Pods, "ns", "value=2"); err != nil || len(pods) != 0 {
+		if pods, err := s.List(m.ctx, Query{Resource: Pods, Namespace: "ns", Labels: "value=2"}); err != nil || len(pods) != 0 {
 			t.Errorf("%d pods, %v", len(pods), err)
 		}
 		m.do(func() { m.answer = func(*http.Request, string) *metav1.Status { return forbidden() } })
@@ -566,7 +566,7 @@ func TestStreams(t *testing.T) {
 				}
 			}, func(m *model, s *Session) {
 				opens, events, faults := 0, 0, 0
-				err := s.watch(m.ctx, query{resource: Pods}, 5, func(e event) {
+				err := s.watch(m.ctx, Query{Resource: Pods}, 5, func(e event) {
 					switch p := new(corev1.Pod); {
 					case e.kind == opened:
 						opens++

@@ -62,9 +62,8 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	return t, nil
 }
 
-// newClient sends requests, from the inside out, through the pool, the credential, what
-// observes, and a bound of size. A redirection is not followed: the credential is for
-// nobody else.
+// newClient sends requests, from the inside out, through the pool, the credential, and what
+// observes. A redirection is not followed: the credential is for nobody else.
 func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
 	rt, err := transport.HTTPWrappersForConfig(tc, p)
 	if err != nil {
@@ -76,21 +75,9 @@ func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(htt
 	if observe != nil {
 		rt = observe(rt)
 	}
-	return &http.Client{Transport: bounded{rt}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects the request, and is not followed")
 	}}, nil
-}
-
-// bounded gives answers a greatest size; watches excepted.
-type bounded struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(req)
-	if err == nil && (req.URL.Query().Get("watch") == "" || resp.StatusCode != http.StatusOK) {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, answerBytes)
-	}
-	return resp, err
 }
 
 // tooLarge reports an answer of more bytes than are read.
@@ -132,7 +119,7 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 // heard is what the answers of a server say of it besides their content. Safe for concurrent
 // use.
 type heard struct {
-	last   atomic.Int64 // when it last sent something, in nanoseconds of Unix time; 0: never
+	last   atomic.Int64 // when it last sent something, in nanoseconds of Unix time
 	offset atomic.Int64 // of its clock, in nanoseconds
 }
 

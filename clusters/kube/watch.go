@@ -47,7 +47,7 @@ type event struct {
 // watch reads a stream of what happens after a revision until that ends; nil: in order. It reads
 // it itself rather than through rest.Request.Watch, which reports a dead connection as an empty
 // stream, mixes undecodable objects with broken connections, and stamps nothing.
-func (s *Session) watch(ctx context.Context, q query, revision uint64, each func(event)) error {
+func (s *Session) watch(ctx context.Context, q Query, revision uint64, each func(event)) error {
 	body, err := s.request(q, metav1.ListOptions{
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
 		TimeoutSeconds: new(int64(watchTime / time.Second)),
@@ -57,7 +57,7 @@ func (s *Session) watch(ctx context.Context, q query, revision uint64, each func
 	}
 	defer body.Close()
 	each(event{kind: opened, arrived: time.Now()})
-	if err = s.events(body, q.resource, each); errors.Is(err, io.EOF) {
+	if err = s.events(body, q.Resource, each); errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
@@ -83,7 +83,7 @@ func (s *Session) events(body io.Reader, r Resource, each func(event)) error {
 		if _, _, err := frames.Decode(nil, &read); err != nil {
 			return err
 		}
-		s.heard.now()
+		s.pool.heard.now()
 		e := event{kind: watch.EventType(read.Type), arrived: time.Now()}
 		e.content, e.err = r.content(read.Object.Raw, "")
 		switch e.kind {

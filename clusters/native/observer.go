@@ -112,9 +112,9 @@ func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(erro
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	for _, namespace := range o.namespaces {
-		kind := kube.Kind[theirs]{Resource: kube.Endpoints, Namespace: namespace, Convert: func() kube.Convert[theirs] { return convert }}
+		query := kube.Query{Resource: kube.Endpoints, Namespace: namespace}
 		others := slices.DeleteFunc(slices.Clone(o.namespaces), func(other string) bool { return other == namespace })
-		follower := kube.NewFollower(kind, access, sink{o, others}, fault)
+		follower := kube.NewFollower(query, func() kube.Convert[theirs] { return convert }, access, sink{o, others}, fault)
 		tasks.Go(func() { follower.Run(ctx) })
 	}
 }

@@ -40,8 +40,8 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 			in, err := k.Object(content)
 			return Decode(in, c.options.Instance), err
 		}
-		kind := kube.Kind[Object]{Resource: k.Resource, Labels: k.Labels, Convert: func() kube.Convert[Object] { return convert }}
-		follower := kube.NewFollower(kind, access, c.Sink(k.Kind), fault)
+		query := kube.Query{Resource: k.Resource, Labels: k.Labels}
+		follower := kube.NewFollower(query, func() kube.Convert[Object] { return convert }, access, c.Sink(k.Kind), fault)
 		group.Go(func() { follower.Run(ctx) })
 	}
 	group.Wait()

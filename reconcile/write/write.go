@@ -38,7 +38,7 @@ func Deadline(a *plan.Action) time.Duration {
 // Session is what a *kube.Session gives to a Writer.
 type Session interface {
 	Clientset() kubernetes.Interface
-	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (runtime.Object, error)
+	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (kube.Object, error)
 }
 
 // Observer is told of each request that was sent; *metrics.Metrics is one.

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -29,7 +28,7 @@ const (
 
 // ReadSecrets lists the Secrets that are members of a configuration.
 func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) ([]config.Secret, error) {
-	objects, _, err := session.List(ctx, kube.Secrets, c.Namespace, c.ClustersFrom.Secrets.Selector)
+	objects, err := session.List(ctx, kube.Query{Resource: kube.Secrets, Namespace: c.Namespace, Labels: c.ClustersFrom.Secrets.Selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the Secrets of members in %s: %w", c.Namespace, err)
 	}
@@ -37,7 +36,7 @@ func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) (
 }
 
 // slimSecrets is what is read of those objects that are Secrets with the labels of members.
-func slimSecrets(c *config.Config, objects ...runtime.Object) []config.Secret {
+func slimSecrets(c *config.Config, objects ...kube.Object) []config.Secret {
 	all := []config.Secret{}
 	selector, err := labels.Parse(c.ClustersFrom.Secrets.Selector)
 	for _, object := range objects {
