@@ -69,11 +69,6 @@ func newMember(options *Options, s Settings, uid string) *Member {
 // run follows the member until it ends, or ctx does.
 func (m *Member) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, m.stop)()
-	m.tasks.Go(func() {
-		m.access.Run(m.ctx, func(err error) {
-			m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
-		})
-	})
 	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
 	streams := map[member.Scope]*stream{}
 	ticker := time.NewTicker(tickEvery)
@@ -87,6 +82,7 @@ func (m *Member) run(ctx context.Context) {
 		case <-m.work:
 		}
 	}
+	m.access.Close()
 	m.tasks.Wait()
 }
 
@@ -222,7 +218,9 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	session, err := kube.Open(ctx, access.REST, kube.Options{
 		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
 	if err != nil {
-		m.failed(err)
+		if m.failed(err); m.access.Current() != nil && ctx.Err() == nil {
+			m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
+		}
 		return nil, err
 	}
 	m.options.Learned(m.name, session.Identity())

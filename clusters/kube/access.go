@@ -5,6 +5,7 @@ package kube
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -18,10 +19,12 @@ const renewalRetry = 5 * time.Second
 // concurrent use.
 type Access struct {
 	open    func(context.Context) (*Session, error)
-	opening singleflight.Group
-	renewed chan struct{} // has a signal while there is another credential
+	first   singleflight.Group
+	renewal *time.Timer
 	ended   context.Context
 	end     context.CancelFunc
+
+	opening sync.Mutex // one is opened at a time: the newest credential comes last
 
 	mu      sync.Mutex
 	session *Session // nil: none
@@ -29,8 +32,13 @@ type Access struct {
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
-	a := &Access{open: open, renewed: make(chan struct{}, 1)}
+	a := &Access{open: open}
 	a.ended, a.end = context.WithCancel(context.Background())
+	a.renewal = time.AfterFunc(math.MaxInt64, func() {
+		if _, err := a.connect(true); err != nil && a.ended.Err() == nil {
+			a.renewal.Reset(renewalRetry)
+		}
+	})
 	return a
 }
 
@@ -48,7 +56,7 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 		return s, nil
 	}
 	select {
-	case opened := <-a.opening.DoChan("", func() (any, error) { return a.connect(false) }):
+	case opened := <-a.first.DoChan("", func() (any, error) { return a.connect(false) }):
 		s, _ := opened.Val.(*Session)
 		return s, opened.Err
 	case <-ctx.Done():
@@ -56,56 +64,33 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 	}
 }
 
+// Renew says that there is another credential, which is taken into use as soon as it works.
+func (a *Access) Renew() { a.renewal.Reset(0) }
+
 // connect takes a session into use that is opened now; one that is in use only if it is to be
 // replaced. What runs goes on over the former one until it ends: watches do so soon.
 func (a *Access) connect(replace bool) (*Session, error) {
+	a.opening.Lock()
+	defer a.opening.Unlock()
+	if s := a.Current(); s != nil && !replace {
+		return s, nil
+	}
 	s, err := a.open(a.ended)
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.ended.Err() != nil:
+	if a.ended.Err() != nil {
 		s.Close()
 		return nil, errNoSession
-	case a.session != nil && !replace: // it was replaced meanwhile, by one with a newer credential
-		s.Close()
-	default:
-		a.session.leave()
-		a.session = s
 	}
-	return a.session, nil
+	a.session.leave()
+	a.session = s
+	return s, nil
 }
 
-// Renew says that there is another credential.
-func (a *Access) Renew() {
-	select {
-	case a.renewed <- struct{}{}:
-	default:
-	}
-}
-
-// Run takes other credentials into use until ctx ends, and then closes the access: what runs goes
-// on as it was until a session could be opened. failed is told each time that one does not work.
-func (a *Access) Run(ctx context.Context, failed func(error)) {
-	defer a.Close()
-	for again := (<-chan time.Time)(nil); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.renewed:
-		case <-again:
-		}
-		again = nil
-		if _, err := a.connect(true); err != nil && ctx.Err() == nil {
-			failed(err)
-			again = time.After(renewalRetry)
-		}
-	}
-}
-
-// Close ends the session in use. It may be called more than once.
+// Close ends the session in use, and opens no other. It may be called more than once.
 func (a *Access) Close() {
 	a.end()
 	a.mu.Lock()

@@ -605,10 +605,10 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.follower.Run(ctx) })
-		running.Go(func() { s.access.Run(ctx, s.sink.fault) })
 		synctest.Wait()
 		script(s)
 		cancel()
+		s.access.Close()
 		running.Wait()
 		for _, line := range s.sink.backwards {
 			t.Errorf("told in the wrong order: %s", line)

@@ -128,7 +128,6 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	for _, p := range pages {
 		last.Go(func() { p.run(serving, o.Logger) })
 	}
-	group.Go(func() { a.ingress.run(serving) })
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup
 	leading.Go(func() {
@@ -140,6 +139,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	// The Lease is released through the ingress cluster's connections: they end last.
 	leading.Wait()
 	stopServing()
+	a.ingress.close()
 	group.Wait()
 	last.Wait()
 	o.Logger.Info("stopped")

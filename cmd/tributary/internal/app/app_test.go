@@ -108,10 +108,7 @@ func ingressWorld(t *testing.T) (*apitest.Server, func(agent string) config.Acce
 func TestIngressGoesOverToANewCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, access, i := ingressWorld(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); i.run(ctx) }()
-		first, err := i.follow.Get(ctx)
+		first, err := i.follow.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,11 +126,10 @@ func TestIngressGoesOverToANewCredential(t *testing.T) {
 		if problem := i.trouble(); i.follow.Current() == first || problem != nil {
 			t.Errorf("the new credential is not in use; problem %v", problem)
 		}
-		if _, err := i.write.Get(ctx); err != nil {
+		if _, err := i.write.Get(t.Context()); err != nil {
 			t.Error(err)
 		}
-		cancel()
-		<-done
+		i.close()
 		server.Close()
 	})
 }

@@ -101,13 +101,11 @@ func (i *ingress) use(access config.Access) {
 	}
 }
 
-// run takes new credentials into use until ctx ends, and then closes all connections.
-func (i *ingress) run(ctx context.Context) {
-	var group sync.WaitGroup
+// close closes all connections.
+func (i *ingress) close() {
 	for _, way := range i.ways() {
-		group.Go(func() { way.Run(ctx, func(error) {}) }) // which open tells
+		way.Close()
 	}
-	group.Wait()
 }
 
 func (i *ingress) ways() []*kube.Access { return []*kube.Access{i.follow, i.write, i.elect} }

@@ -106,10 +106,10 @@ const planLook = 20 * time.Millisecond
 // taken as their share.
 func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.Comparison, missing []metrics.ClusterStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer a.ingress.close()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { a.ingress.run(ctx) })
 	a.follow(ctx, &running)
 	deadline, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
