@@ -24,7 +24,7 @@ type Access struct {
 	ended   context.Context
 	end     context.CancelFunc
 
-	opening sync.Mutex // one is opened at a time: the newest credential comes last
+	opening chan struct{} // has room for who opens one: the newest credential is to be the last
 
 	mu      sync.Mutex
 	session *Session // nil: none
@@ -32,7 +32,7 @@ type Access struct {
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
-	a := &Access{open: open}
+	a := &Access{open: open, opening: make(chan struct{}, 1)}
 	a.ended, a.end = context.WithCancel(context.Background())
 	a.renewal = time.AfterFunc(math.MaxInt64, func() {
 		if _, err := a.connect(true); err != nil && a.ended.Err() == nil {
@@ -70,8 +70,8 @@ func (a *Access) Renew() { a.renewal.Reset(0) }
 // connect takes a session into use that is opened now; one that is in use only if it is to be
 // replaced. What runs goes on over the former one until it ends: watches do so soon.
 func (a *Access) connect(replace bool) (*Session, error) {
-	a.opening.Lock()
-	defer a.opening.Unlock()
+	a.opening <- struct{}{}
+	defer func() { <-a.opening }()
 	if s := a.Current(); s != nil && !replace {
 		return s, nil
 	}
