@@ -39,6 +39,7 @@ func NewAccess(open func(context.Context) (*Session, error)) *Access {
 			a.renewal.Reset(renewalRetry)
 		}
 	})
+	a.renewal.Stop() // until there is one
 	return a
 }
 

@@ -171,7 +171,9 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 	if err == nil {
 		s.renew()
 		revision, err = s.pages(ctx, f.query, func(content []byte) error {
-			if v, ok := f.read(content, convert); ok {
+			if v, err := f.read(content, convert); err != nil {
+				f.fault(err)
+			} else {
 				all = append(all, v)
 			}
 			return nil
@@ -227,39 +229,40 @@ func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 // versioned is what an event says. What cannot be used is reported, and leaves only what can
 // be told of it.
 func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
-	switch ok := false; {
-	case e.err != nil:
-		f.fault(fmt.Errorf("an event of %s: %w", f.query.Resource.Resource, e.err))
+	err := e.err
+	switch {
+	case err != nil:
 	case e.kind == watch.Added || e.kind == watch.Modified:
-		if v, ok = f.read(e.content, f.convert); !ok {
-			v.Key = syncer.Key{}
-		} else if f.listing != nil {
+		if v, err = f.read(e.content, f.convert); err == nil && f.listing != nil {
 			v.Relisted, _ = f.listing(e.content)
 		}
 	default:
-		if v, ok = f.head(e.content); !ok || e.kind != watch.Deleted {
-			v.Key = syncer.Key{}
-		}
+		v, err = f.head(e.content)
+	}
+	if err != nil {
+		f.fault(fmt.Errorf("an event of %s: %w", f.query.Resource.Resource, err))
+	}
+	if err != nil || e.kind == watch.Bookmark {
+		v.Key = syncer.Key{}
 	}
 	return v
 }
 
-// read takes what is kept of an object; false: it cannot be used, and is reported.
-func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], ok bool) {
-	if v, ok = f.head(content); !ok {
-		return v, false
+// read takes what is kept of an object.
+func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], err error) {
+	if v, err = f.head(content); err != nil {
+		return v, err
 	}
-	var err error
 	if v.Object, err = convert(content); err != nil {
-		f.fault(fmt.Errorf("%s %s: %w", f.query.Resource.Resource, v.Key, err))
+		err = fmt.Errorf("%s %s: %w", f.query.Resource.Resource, v.Key, err)
 	}
-	return v, err == nil
+	return v, err
 }
 
 // head takes of an object what is the same for all kinds, from its metadata.
-func (f *Follower[T]) head(content []byte) (v Versioned[T], ok bool) {
+func (f *Follower[T]) head(content []byte) (v Versioned[T], err error) {
 	var version string
-	err := wire.Walk(content, func(at wire.Path, _ uint64, value []byte) bool {
+	err = wire.Walk(content, func(at wire.Path, _ uint64, value []byte) bool {
 		switch at {
 		case 0x0101:
 			v.Key.Name = string(value)
@@ -272,14 +275,11 @@ func (f *Follower[T]) head(content []byte) (v Versioned[T], ok bool) {
 		}
 		return at == 0x01
 	})
-	if err != nil {
-		f.fault(fmt.Errorf("%w: an object among %s: %w", ErrUndecodable, f.query.Resource.Resource, err))
-		return v, false
+	if err == nil {
+		if v.Revision = number(version); v.Revision != 0 {
+			return v, nil
+		}
+		err = fmt.Errorf("the resourceVersion %.32q of %s is no number", version, v.Key)
 	}
-	if v.Revision = number(version); v.Revision == 0 {
-		f.fault(fmt.Errorf("%w: the resourceVersion %.32q of %s %s is no number", ErrUndecodable, version,
-			f.query.Resource.Resource, v.Key))
-		return v, false
-	}
-	return v, true
+	return v, fmt.Errorf("%w: one of %s: %w", ErrUndecodable, f.query.Resource.Resource, err)
 }
