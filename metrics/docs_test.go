@@ -28,7 +28,7 @@ func docs() string {
 No label names a Service, a pod or an address, so the number of series depends on the clusters alone.
 
 Labels are in parentheses. Every histogram has classic buckets from 0.5 ms to 60 s, and a native histogram with a resolution of
-10 %. Gauges are read at scrape time from the value that ` + "`/debug/status`" + ` shows.
+10 %.
 `)
 	group := ""
 	for _, f := range Families() {
