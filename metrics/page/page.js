@@ -7,29 +7,42 @@
 (() => {
   const quiet = 2000, throttle = 250, patience = 10000;
   const link = document.getElementById("link"), pause = document.getElementById("pause");
-  let timer = 0, last = 0, busy = false, again = false, paused = false, stream = null;
+  let paused = false, stream = null, news = false, wake = () => {};
 
   const running = () => !paused && !document.hidden;
+  const now = () => new Date().toISOString().slice(11, 19) + " UTC";
 
   function tell(state, text) {
     link.className = state;
     if (link.textContent !== text) link.textContent = text;
   }
 
-  function soon(delay) {
-    clearTimeout(timer);
-    timer = setTimeout(refresh, delay);
+  // happened ends the wait of live; what happens before it waits counts as well.
+  function happened() {
+    news = true;
+    wake();
+  }
+
+  async function live() {
+    for (;;) {
+      news = false;
+      if (running()) {
+        await refresh();
+        stream ??= follow();
+        await new Promise(over => setTimeout(over, throttle));
+      } else {
+        stream?.close();
+        stream = null;
+        if (paused) tell("", "Paused at " + now());
+      }
+      if (!news) await new Promise(over => {
+        wake = over;
+        if (running()) setTimeout(over, quiet);
+      });
+    }
   }
 
   async function refresh() {
-    if (!running()) return;
-    if (busy) {
-      again = true;
-      return;
-    }
-    busy = true;
-    again = false;
-    last = performance.now();
     try {
       const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(patience) });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -39,14 +52,8 @@
       if (place(next)) tell("ok", "Live");
       else tell("", "Held while you select");
     } catch {
-      if (!link.classList.contains("bad")) {
-        tell("bad", "No answer since " + new Date().toISOString().slice(11, 19) + " UTC");
-      }
-    } finally {
-      busy = false;
-      soon(again ? throttle : quiet);
+      if (!link.classList.contains("bad")) tell("bad", "No answer since " + now());
     }
-    if (!stream && running()) follow();
   }
 
   // place replaces every section that differs; one may appear or go ("troubles"). One in which somebody has the focus or
@@ -55,10 +62,10 @@
     const selection = getSelection();
     let all = true;
     for (const have of document.querySelectorAll("[data-live]")) {
-      const want = next.getElementById(have.id), focus = document.activeElement;
+      const want = next.getElementById(have.id);
       if (!want) have.remove();
       else if (have.isEqualNode(want)) continue;
-      else if (have !== focus && have.contains(focus) || selection.type === "Range" && selection.containsNode(have, true)) all = false;
+      else if (have.contains(document.activeElement) || selection.type === "Range" && selection.containsNode(have, true)) all = false;
       else have.replaceWith(document.importNode(want, true));
     }
     for (const want of next.querySelectorAll("section[data-live]")) {
@@ -69,31 +76,21 @@
 
   // follow listens for changes; what they say is left to the page.
   function follow() {
-    const mine = stream = new EventSource("debug/changes?follow=true");
-    mine.onmessage = () => soon(Math.max(0, last + throttle - performance.now()));
-    mine.onerror = () => { // the next refresh that succeeds begins anew
-      mine.close();
-      if (stream === mine) stream = null;
+    const changes = new EventSource("debug/changes?follow=true");
+    changes.onmessage = happened;
+    changes.onerror = () => { // the next refresh begins anew
+      changes.close();
+      stream = null;
     };
-  }
-
-  function wake() {
-    if (running()) {
-      soon(0);
-      return;
-    }
-    clearTimeout(timer);
-    stream?.close();
-    stream = null;
-    if (paused) tell("", "Paused at " + new Date().toISOString().slice(11, 19) + " UTC");
+    return changes;
   }
 
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
-    wake();
+    happened();
   });
-  document.addEventListener("visibilitychange", wake);
-  wake();
+  document.addEventListener("visibilitychange", happened);
+  live();
 })();

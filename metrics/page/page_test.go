@@ -288,7 +288,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%d: %s", code, body)
 	}
 	for _, want := range []string{
-		"verdict bad", "is unreachable", "foreign object", "loopback", "12345", ">idc-a<", "Stale", "slb", "10.2.3.4:8080", "2.4 ms", "3 in reserve", "as JSON lines",
+		"verdict bad", "is unreachable", "foreign object", "loopback", "12345", ">idc-a<", "Stale", "slb", "10.2.3.4:8080", "2.4 ms", `"Reserve" class="n">3<`, "as JSON lines",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in the page", want)

@@ -72,8 +72,14 @@ func (s *stream) next(ring *record.Ring) bool {
 			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
 		}
 		for _, rec := range records {
-			if s.after = rec.Seq; s.query.Match(rec) {
-				s.line(rec)
+			if s.after = rec.Seq; !s.query.Match(rec) {
+				continue
+			}
+			text, _ := json.Marshal(rec) // a record always marshals
+			if s.events {
+				s.buf = fmt.Appendf(s.buf, "data: %s\n\n", text)
+			} else {
+				s.buf = append(append(s.buf, text...), '\n')
 			}
 		}
 		if !s.flush() {
@@ -82,17 +88,6 @@ func (s *stream) next(ring *record.Ring) bool {
 		if len(records) < batch {
 			return true
 		}
-	}
-}
-
-func (s *stream) line(rec *record.Change) {
-	text, err := json.Marshal(rec)
-	switch {
-	case err != nil: // cannot happen: a record always marshals
-	case s.events:
-		s.buf = fmt.Appendf(s.buf, "data: %s\n\n", text)
-	default:
-		s.buf = append(append(s.buf, text...), '\n')
 	}
 }
 

@@ -24,29 +24,19 @@ type view struct {
 	*metrics.Status
 	// Findings are what is wrong, first of all.
 	Findings []metrics.Finding
-	Tally    []tally
 	Strips   []stripView
 	// Changes are the newest of those that are remembered, newest first.
 	Changes []*record.Change
 }
 
-// tally is a number that tells at a glance whether anything is wrong; its class, like all
-// on the page, is ok, warn, bad or empty.
-type tally struct{ Class, Name, Value, Detail string }
-
-const (
-	// pageChanges is the number of changes on the page, pageTroubles bounds each list of
-	// troubles, and pageAddresses the addresses of one kind in one change.
-	pageChanges, pageTroubles, pageAddresses = 50, 50, 4
-	// lagWarn is the lag from which it is marked.
-	lagWarn = 5 * time.Second
-)
+// pageChanges is the number of changes on the page, pageAddresses that of the addresses of
+// one kind in one change.
+const pageChanges, pageAddresses = 50, 4
 
 // newView is the view of a status and of records, which come oldest first.
 func newView(s *metrics.Status, records []*record.Change) *view {
-	v := &view{Status: s, Findings: s.Findings(), Tally: tallies(s), Changes: slices.Clone(records[max(0, len(records)-pageChanges):])}
+	v := &view{Status: s, Findings: s.Findings(), Changes: slices.Clone(records[max(0, len(records)-pageChanges):])}
 	slices.Reverse(v.Changes)
-	s.Conflicts, s.Rejected = s.Conflicts[:min(len(s.Conflicts), pageTroubles)], s.Rejected[:min(len(s.Rejected), pageTroubles)]
 	for i := range s.Clusters {
 		v.Strips = append(v.Strips, newStrip(s.Clusters[i].Name, records))
 	}
@@ -56,9 +46,8 @@ func newView(s *metrics.Status, records []*record.Change) *view {
 // texts are the functions of the template. Whatever a cluster chose passes one of those
 // that make it fit to be read.
 var texts = template.FuncMap{
-	"visible": visible, "dash": dash, "ago": Ago, "age": func(from, to time.Time) string { return duration.HumanDuration(to.Sub(from)) }, "short": Short, "effects": effects,
-	"lag":    func(s float64) string { return Short(seconds(s)) },
-	"late":   lagClass,
+	"visible": visible, "ago": Ago, "short": Short, "effects": effects,
+	"lag":    func(s float64) string { return Short(time.Duration(s * float64(time.Second))) },
 	"plain":  func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
 	"moment": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -82,44 +71,6 @@ func effects(rec *record.Change) (all []effect) {
 		}
 	}
 	return all
-}
-
-func tallies(s *metrics.Status) []tally {
-	live, lag, waiting := 0, 0.0, s.Comparing
-	var of metrics.EndpointCounts
-	for i := range s.Clusters {
-		c := &s.Clusters[i]
-		if c.Up && c.Synced {
-			live++
-		}
-		of.Ready += c.Endpoints.Ready
-		of.Reserve += c.Endpoints.Reserve
-		of.NotReady += c.Endpoints.NotReady
-		lag = max(lag, c.LagSeconds)
-	}
-	for _, l := range s.Lanes {
-		waiting += l.Waiting
-	}
-	clusters := tally{Name: "Clusters live", Value: fmt.Sprintf("%d of %d", live, len(s.Clusters))}
-	if live < len(s.Clusters) {
-		clusters.Class = "warn"
-	}
-	return []tally{
-		clusters,
-		{Name: "Replicas", Value: fmt.Sprint(s.Ingress.Replicas)},
-		{Name: "Endpoints ready", Value: fmt.Sprint(of.Ready), Detail: fmt.Sprintf("%d in reserve, %d not ready", of.Reserve, of.NotReady)},
-		{Class: lagClass(lag), Name: "Largest lag", Value: Short(seconds(lag))},
-		{Name: "Queue", Value: fmt.Sprint(waiting)},
-	}
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func lagClass(s float64) string {
-	if seconds(s) >= lagWarn {
-		return "bad"
-	}
-	return ""
 }
 
 // maxText bounds text on the page: an error may repeat what a server answered.
@@ -174,14 +125,6 @@ func Ago(at, now time.Time) string {
 	return duration.HumanDuration(now.Sub(at)) + " ago"
 }
 
-// dash is shown for what is empty.
-func dash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return visible(s)
-}
-
 // The latency strip of a cluster: one dot for each of its last live changes
 // that were written, from left to right, on a logarithmic scale. Coordinates
 // are those of the view box 0 0 320 104 in page.html, which draws the scale.
@@ -228,13 +171,9 @@ func newStrip(cluster string, records []*record.Change) stripView {
 	}
 	if v.Count = len(totals); v.Count > 0 {
 		slices.Sort(totals)
-		v.P50, v.P99, v.Max = Short(quantile(totals, 0.5)), Short(quantile(totals, 0.99)), Short(totals[v.Count-1])
+		// A quantile is a value that was measured, nothing in between.
+		at := func(percent int) string { return Short(totals[(v.Count*percent+99)/100-1]) }
+		v.P50, v.P99, v.Max = at(50), at(99), at(100)
 	}
 	return v
-}
-
-// quantile returns the smallest value that at least a share q of the sorted
-// values does not exceed: one that was measured, nothing in between.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
