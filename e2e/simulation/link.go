@@ -237,9 +237,12 @@ func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*S
 	}
 }
 
-// get reads an object.
-func (w *way) get(id ID, timeout time.Duration, done func(any, error)) {
-	w.request(id, timeout, always, func(s *Server) (any, error) { return s.Get(id) }, done)
+// ask reads an object; it is nil, and so is err, where there is none.
+func (w *way) ask(id ID, timeout time.Duration, done func(o Object, err error)) {
+	w.request(id, timeout, always, func(s *Server) (any, error) { return s.get(id), nil }, func(value any, err error) {
+		o, _ := value.(Object)
+		done(o, err)
+	})
 }
 
 func always() bool { return true }

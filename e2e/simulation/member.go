@@ -194,10 +194,10 @@ func (m *seen) ask(q member.Question) {
 		return
 	}
 	answer := member.Answer{Question: q}
-	m.way.get(ID{queries[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(value any, err error) {
-		if err == nil {
-			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, value.(Object))
-		} else if notFound(err) {
+	m.way.ask(ID{queries[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(o Object, err error) {
+		if o != nil {
+			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
+		} else if err == nil {
 			answer.Outcome = member.NotThere
 		}
 		m.step(answer)

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -44,11 +45,9 @@ func (s *schedule) after(d time.Duration, run func()) {
 type rng struct{ *rand.Rand }
 
 func newRNG(seed uint64, part string) rng {
-	sum := uint64(14695981039346656037)
-	for _, b := range []byte(part) {
-		sum = (sum ^ uint64(b)) * 1099511628211
-	}
-	return rng{rand.New(rand.NewPCG(seed, sum))}
+	sum := fnv.New64a()
+	sum.Write([]byte(part))
+	return rng{rand.New(rand.NewPCG(seed, sum.Sum64()))}
 }
 
 // within throws a duration between two.

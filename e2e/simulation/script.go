@@ -158,15 +158,15 @@ func Shrink(c *Case, law Law, tries int) *Case {
 		smaller = false
 		for size := len(c.Steps) / 2; size > 0; size /= 2 { // without half of the steps, a quarter, down to one
 			for from := len(c.Steps) - size; from >= 0; from -= size {
-				cut := func(s *Case) { s.Steps = slices.Delete(s.Steps, min(from, len(s.Steps)), min(from+size, len(s.Steps))) }
-				_ = try(cut) || try(func(s *Case) { // but with the time that they took
-					var took time.Duration
-					for _, step := range s.Steps[min(from, len(s.Steps)):min(from+size, len(s.Steps))] {
-						took += step.After
+				try(func(s *Case) { // what follows comes when it did
+					cut := s.Steps[min(from, len(s.Steps)):]
+					rest := cut[min(size, len(cut)):]
+					for _, step := range cut[:len(cut)-len(rest)] {
+						if len(rest) > 0 {
+							rest[0].After += step.After
+						}
 					}
-					if cut(s); from < len(s.Steps) {
-						s.Steps[from].After += took
-					}
+					s.Steps = append(s.Steps[:len(s.Steps)-len(cut)], rest...)
 				})
 			}
 		}
