@@ -152,7 +152,7 @@ func (f *follower) watch(from uint64) {
 	}
 	f.ask(acceptTimeout, still, func(s *Server) (any, error) {
 		if still() {
-			f.link.streams = append(f.link.streams, st)
+			f.link.streams = append(slices.DeleteFunc(f.link.streams, func(o *stream) bool { return o.watch.over }), st)
 			st.send(Event{Type: opened})
 			st.watch = s.Watch(f.query, from, st.send)
 			f.after(watchLife-bookmarkAhead, st.watch.bookmark)
@@ -229,7 +229,7 @@ func (f *follower) relist() {
 // leave ends the stream, or that it is being opened.
 func (f *follower) leave() {
 	if f.stream != nil && f.stream.watch != nil {
-		f.stream.leave()
+		f.stream.watch.end(nil)
 	}
 	f.stream = nil
 }

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -146,7 +147,7 @@ func (l *link) arrives(of ID, act func(*Cluster) (any, error)) (any, error) {
 // stream is a watch over a link. Its events arrive in their order.
 type stream struct {
 	link  *link
-	watch *Watch
+	watch *Watch        // nil: it is being opened
 	last  time.Duration // when the last event arrives
 	held  []Event
 	tell  func(Event)
@@ -170,23 +171,11 @@ func (st *stream) resume() {
 	}
 }
 
-// leave ends the stream at the client's side: nothing of it arrives any more.
-func (st *stream) leave() {
-	st.tell, st.watch.tell = func(Event) {}, func(Event) {}
-	st.watch.end(nil)
-	st.link.streams = slices.DeleteFunc(st.link.streams, func(other *stream) bool { return other == st })
-}
-
-// way is a process's way to one cluster: a link, and which cluster is expected at its end.
+// way is a process's way to one cluster: a link, and the cluster that the connection in use has shown.
 type way struct {
 	*link
 	process *Process
-	// pin is the UID that is expected; "": any. proven is the cluster that the connection in
-	// use has shown.
-	pin    string
-	proven *Cluster
-	// learned is told of the UID that a new connection shows.
-	learned func(uid string)
+	proven  *Cluster
 }
 
 // The deadlines of requests.
@@ -199,15 +188,16 @@ const (
 // errNotSent is a request that may not be sent any more.
 var errNotSent = errors.New("this process does not lead")
 
-// request sends a request over a connection that has shown which cluster is at its end, unless it
-// may not be sent any more by then.
+// request sends a request over a connection that has shown which cluster is at its end, that on record
+// or the first there is, unless it may not be sent any more by then.
 func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	switch {
 	case w.proven != w.cluster:
 		w.call(ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
 			c, _ := value.(*Cluster)
-			if err == nil && w.pin != "" && w.pin != c.UID {
+			record := w.process.world.record
+			if err == nil && cmp.Or(record[w.home.name], c.UID) != c.UID {
 				err = kube.ErrOtherCluster
 			}
 			if err != nil {
@@ -215,8 +205,7 @@ func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*S
 				return
 			}
 			w.process.runs(func() {
-				w.pin, w.proven = c.UID, c
-				w.learned(c.UID)
+				w.proven, record[w.home.name] = c, c.UID
 				w.request(of, timeout, may, act, done)
 			})
 		})

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -35,13 +34,10 @@ const (
 	level     = 1100 * time.Millisecond // after a stream was opened: it has shown what happened before
 )
 
-// newSeen is a member that is known by a UID; "" is none.
-func newSeen(p *Process, c *MemberConfig, uid string) *seen {
+func newSeen(p *Process, c *MemberConfig) *seen {
 	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}}
 	cluster := p.world.members[slices.IndexFunc(p.world.members, func(o *Cluster) bool { return o.name == c.Name })]
-	m.way = &way{link: p.world.link(p.name, cluster), process: p, pin: uid, learned: func(uid string) {
-		p.world.record[c.Name] = cmp.Or(p.world.record[c.Name], uid)
-	}}
+	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), c.Config)
 	m.begin()
 	m.tick()
@@ -77,7 +73,7 @@ func (m *seen) apply(c *MemberConfig) *seen {
 // replaced ends it, and returns one that begins anew in its place.
 func (m *seen) replaced(c *MemberConfig) *seen {
 	m.end()
-	return newSeen(m.Process, c, m.way.pin)
+	return newSeen(m.Process, c)
 }
 
 // step takes an event in, and does what comes of it.

@@ -62,7 +62,7 @@ type news struct {
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
 	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, knew: map[syncer.Key]map[string]known{}}
-	p.ingress = &way{link: w.link(name, w.ingress), process: p, learned: func(string) {}}
+	p.ingress = &way{link: w.link(name, w.ingress), process: p}
 	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
 		if p.news = append(p.news, news{key, o, arrived}); len(p.news) == 1 {
 			p.after(0, p.tell)
@@ -155,7 +155,7 @@ func (p *Process) configure(c *Config) {
 		if m := memberOf(former, mc.Name); m != nil {
 			p.members = append(p.members, m.apply(mc))
 		} else {
-			p.members = append(p.members, newSeen(p, mc, p.world.record[mc.Name]))
+			p.members = append(p.members, newSeen(p, mc))
 		}
 	}
 	for _, m := range former {
