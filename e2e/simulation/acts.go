@@ -239,48 +239,19 @@ var acts = []act{
 	{"refuse-address", 1, true, onPod(func(w *world, _ *Cluster, pod *corev1.Pod, n int) {
 		w.obstruct(obstacle{address: pod.Status.PodIP, hangs: n%3 == 0}, n)
 	})},
-	{"refuse-additions", 2, true, func(w *world, s Step) bool { // of whatever address
-		return w.obstruct(obstacle{additions: true, hangs: s.B%3 == 0}, s.C)
-	}},
-	{"refuse-namespace", 1, true, func(w *world, s Step) bool {
-		return w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, s.C)
-	}},
-	{"quota", 1, true, func(w *world, s Step) bool {
+	{"refuse-additions", 2, true, obstruct(func(w *world, s Step) obstacle { return obstacle{additions: true, hangs: s.B%3 == 0} })},
+	{"refuse-namespace", 1, true, obstruct(func(w *world, s Step) obstacle {
+		return obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}
+	})},
+	{"quota", 1, true, obstruct(func(w *world, s Step) obstacle {
 		kind, namespace := [...]Kind{Services, EndpointSlices}[s.A%2], namespaces[s.B%2]
-		return w.obstruct(obstacle{namespace: namespace, limited: kind, most: len(w.ingress.all(kind, namespace))}, s.C)
-	}},
+		return obstacle{namespace: namespace, limited: kind, most: len(w.ingress.all(kind, namespace))}
+	})},
 	{"webhook", 1, false, func(w *world, s Step) bool {
 		w.edits = !w.edits
 		return true
 	}},
-	{"edit-replica", 2, true, onReplica(func(w *world, o Object, n int) bool {
-		return w.meddle(o, func(o Object) {
-			switch o := o.(type) {
-			case *corev1.Service:
-				switch n % 3 {
-				case 0:
-					o.Spec.Selector = map[string]string{"app": "theirs"}
-				case 1:
-					o.Labels["team"] = "theirs"
-				default:
-					o.Spec.Ports[0].Port = 4711
-				}
-			case *corev1.Endpoints:
-				o.Subsets = nil
-			case *discoveryv1.EndpointSlice:
-				switch n % 3 {
-				case 0:
-					o.Endpoints = nil
-				case 1:
-					o.OwnerReferences = nil
-				default:
-					for i := range o.Endpoints {
-						o.Endpoints[i].Conditions.Ready = new(false)
-					}
-				}
-			}
-		})
-	})},
+	{"edit-replica", 2, true, onReplica(func(w *world, o Object, n int) bool { return w.meddle(o, pickFrom(edits[kindOf(o)], n)) })},
 	{"disown", 1, true, onReplica(func(w *world, o Object, _ int) bool {
 		unread := func(p *Process) bool { return !p.AllListed() }
 		share := kindOf(o) == EndpointSlices && slices.ContainsFunc(w.processes, unread) // what stands is one
@@ -381,6 +352,25 @@ var acts = []act{
 	{"orphans", 1, false, onConfig(func(c *Config, _ Step) { c.DropOrphans = !c.DropOrphans })},
 	{"only-slices", 1, false, onConfig(func(c *Config, _ Step) { c.WriteEndpoints = !c.WriteEndpoints })},
 	{"exclude", 1, false, onConfig(func(c *Config, s Step) { c.Excluded = []string{"", "", "shop", "pay"}[s.C%4] })},
+}
+
+// edits are what others do to objects of ours.
+var edits = map[Kind][]func(Object){
+	Services: {
+		func(o Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "theirs"} },
+		func(o Object) { o.GetLabels()["team"] = "theirs" },
+		func(o Object) { o.(*corev1.Service).Spec.Ports[0].Port = 4711 },
+	},
+	Endpoints: {func(o Object) { o.(*corev1.Endpoints).Subsets = nil }},
+	EndpointSlices: {
+		func(o Object) { o.(*discoveryv1.EndpointSlice).Endpoints = nil },
+		func(o Object) { o.SetOwnerReferences(nil) },
+		func(o Object) {
+			for i := range o.(*discoveryv1.EndpointSlice).Endpoints {
+				o.(*discoveryv1.EndpointSlice).Endpoints[i].Conditions.Ready = new(false)
+			}
+		},
+	},
 }
 
 // spell has something go on for a while; nil: nothing has begun.
@@ -541,6 +531,10 @@ func (c *Cluster) writeByHand(s Step) {
 }
 
 // obstruct puts an obstacle before the ingress cluster's store for a while.
+func obstruct(by func(w *world, s Step) obstacle) doing {
+	return func(w *world, s Step) bool { return w.obstruct(by(w, s), s.C) }
+}
+
 func (w *world) obstruct(o obstacle, n int) bool {
 	w.note("the ingress cluster refuses %+v for %s", o, span(n))
 	w.obstacles = append(w.obstacles, o)
