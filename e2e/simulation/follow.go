@@ -46,7 +46,6 @@ type follower struct {
 	// list is that which is being read, stream that which is open, or being opened; nil: none is.
 	list   *[]kube.Versioned[shown]
 	stream *stream
-	opened time.Duration // when the last one was
 	over   bool
 	// told is up to which revisions the Course has been told all, and since when; for the laws.
 	told []telling
@@ -173,7 +172,6 @@ func (f *follower) event(e Event) {
 	f.tell(e.Revision, false)
 	switch e.Type {
 	case opened:
-		f.opened = f.now
 		f.course.Opened(now)
 	case watch.Error:
 		f.leave()

@@ -29,10 +29,7 @@ type seen struct {
 	questions clusters.Questions
 }
 
-const (
-	tickEvery = 250 * time.Millisecond
-	level     = 1100 * time.Millisecond // after a stream was opened: it has shown what happened before
-)
+const tickEvery = 250 * time.Millisecond
 
 func newSeen(p *Process, c *MemberConfig) *seen {
 	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}}
@@ -160,9 +157,6 @@ func (m *seen) knows(namespace string) (k known) {
 	}
 	if services := m.stream(member.Services, namespace); services != nil {
 		k.services = services.reached()
-	}
-	if !k.follows || m.now-m.stream(member.Pods, namespace).opened <= level { // news of a Service waits for its pods
-		k.services = min(k.services, k.pods)
 	}
 	return k
 }
