@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -44,8 +43,8 @@ type Process struct {
 	cache      *cache.Cache
 	core       *reconcile.Core
 	follows    []*follower
-	listed     bool // every member has been
-	news       []news
+	listed     bool              // every member has been
+	news       map[string]func() // that others have changed what is ours
 	turns      alarm
 	underWay   int
 	// knew is what was shown of members when a replica was last compared, for the laws.
@@ -53,20 +52,12 @@ type Process struct {
 	election
 }
 
-// news is that somebody changed an object of a replica.
-type news struct {
-	key     syncer.Key
-	object  plan.Object
-	arrived time.Time
-}
-
 func newProcess(w *world, name string, skew time.Duration) *Process {
-	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, knew: map[syncer.Key]map[string]known{}}
+	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, knew: map[syncer.Key]map[string]known{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
 	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
-		if p.news = append(p.news, news{key, o, arrived}); len(p.news) == 1 {
-			p.after(0, p.tell)
-		}
+		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
+		p.after(0, p.tell)
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for _, kind := range cache.Kinds {
@@ -198,15 +189,11 @@ func (p *Process) Settings() *reconcile.Settings { return &p.config.Settings }
 
 // Replicas implements reconcile.Source.
 func (p *Process) Replicas() iter.Seq[syncer.Key] {
-	return func(yield func(syncer.Key) bool) {
-		for _, m := range p.members {
-			for key := range m.state.Tables().Replicas() {
-				if !yield(key) {
-					return
-				}
-			}
-		}
+	var keys []syncer.Key
+	for _, m := range p.members {
+		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 	}
+	return slices.Values(keys)
 }
 
 // AllListed implements reconcile.Source.
@@ -222,13 +209,10 @@ const (
 
 // tell hands on news of what stands, in an order that follows from nothing else.
 func (p *Process) tell() {
-	slices.SortStableFunc(p.news, func(a, b news) int {
-		return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.object.String(), b.object.String()))
-	})
-	for _, n := range p.news {
-		p.core.Edited(p.clock(), n.key, n.object, n.arrived)
+	for _, of := range sorted(p.news) {
+		p.news[of]()
 	}
-	p.news = nil
+	clear(p.news)
 	p.compare()
 }
 

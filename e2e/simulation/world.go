@@ -206,13 +206,9 @@ func (m *MemberConfig) only(namespaces []string) {
 	m.Namespaces, m.Covers = namespaces, func(namespace string) bool { return namespaces == nil || slices.Contains(namespaces, namespace) }
 }
 
-func (c *Config) index(name string) int {
-	return slices.IndexFunc(c.Members, func(m MemberConfig) bool { return m.Name == name })
-}
-
 // member is what it says of one; nil: it is not configured.
 func (c *Config) member(name string) *MemberConfig {
-	if at := c.index(name); at >= 0 {
+	if at := slices.IndexFunc(c.Members, func(m MemberConfig) bool { return m.Name == name }); at >= 0 {
 		return &c.Members[at]
 	}
 	return nil
@@ -223,7 +219,7 @@ func (c *Config) place(name string) int {
 	if !c.Failover {
 		return 0
 	}
-	return c.index(name)
+	return int(name[0] - 'a')
 }
 
 // reconfigure writes the configuration file, which each process reads soon.
