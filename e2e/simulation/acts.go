@@ -57,20 +57,20 @@ var acts = []act{
 	// What lives in members.
 	{"deployment", 0, false, deploy(false)},
 	{"set", 0, false, deploy(true)},
-	{"across", 0, false, inMember(func(c *Cluster, s Step) { // a Service of pods of several workloads
+	{"across", 0, false, in((*world).pick, func(c *Cluster, s Step) { // a Service of pods of several workloads
 		c.service(namespaces[s.B%2], "all", map[string]string{"tier": "all"})
 	})},
-	{"by-hand", 0, false, inMember(func(c *Cluster, s Step) {
+	{"by-hand", 0, false, in((*world).pick, func(c *Cluster, s Step) {
 		c.service(namespaces[s.B%2], "ext", nil)
 		c.writeByHand(s)
 	})},
-	{"write-by-hand", 1, false, inMember((*Cluster).writeByHand)},
-	{"many", 0, false, inMember(func(c *Cluster, s Step) { // a member of some size
+	{"write-by-hand", 1, false, in((*world).pick, (*Cluster).writeByHand)},
+	{"many", 0, false, in((*world).pick, func(c *Cluster, s Step) { // a member of some size
 		for i := range 100 {
 			c.service(namespaces[s.B%2], fmt.Sprintf("s%d", i), map[string]string{"app": "s"})
 		}
 	})},
-	{"relabel-many", 1, false, inMember(func(c *Cluster, s Step) { // bulk work
+	{"relabel-many", 1, false, in((*world).pick, func(c *Cluster, s Step) { // bulk work
 		for _, o := range c.all(Services, "") {
 			c.edit(idOf(o), func(o Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
 		}
@@ -180,14 +180,14 @@ var acts = []act{
 		}
 		return true
 	}},
-	{"end-watches", 2, true, inCluster(func(c *Cluster, s Step) { c.endWatches([...]error{nil, errBroken}[s.B%2]) })},
-	{"compact", 2, true, inCluster(func(c *Cluster, s Step) {
+	{"end-watches", 2, true, in((*world).pickCluster, func(c *Cluster, s Step) { c.endWatches([...]error{nil, errBroken}[s.B%2]) })},
+	{"compact", 2, true, in((*world).pickCluster, func(c *Cluster, s Step) {
 		c.Compact()
 		if c.Server.revision++; s.B%2 == 0 {
 			c.endWatches(errBroken)
 		}
 	})},
-	{"pages", 1, false, inCluster(func(c *Cluster, s Step) { c.pageSize = 1 + s.B%5 })},
+	{"pages", 1, false, in((*world).pickCluster, func(c *Cluster, s Step) { c.pageSize = 1 + s.B%5 })},
 	{"lie", 2, true, func(w *world, s Step) bool { // lists lack what is there
 		c := w.pick(s)
 		lie := func(percent int) {
@@ -398,16 +398,9 @@ func pickFrom[T any](of []T, n int) (none T) {
 	return of[n%len(of)]
 }
 
-func inMember(do func(*Cluster, Step)) doing {
+func in(pick func(*world, Step) *Cluster, do func(*Cluster, Step)) doing {
 	return func(w *world, s Step) bool {
-		do(w.pick(s), s)
-		return true
-	}
-}
-
-func inCluster(do func(*Cluster, Step)) doing {
-	return func(w *world, s Step) bool {
-		do(w.pickCluster(s), s)
+		do(pick(w, s), s)
 		return true
 	}
 }

@@ -453,7 +453,7 @@ func (w *world) mayStay(at place) bool {
 // configured.
 func (w *world) orphaned(key syncer.Key) bool {
 	kept := func(at place, _ entry) bool { return w.mayStay(at) }
-	return w.stands(EndpointSlices, key).some(kept) || w.stands(Endpoints, key).some(kept) ||
+	return w.stands(Endpoints, key).some(kept) ||
 		slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), func(o Object) bool {
 			l := o.GetLabels()
 			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
@@ -519,13 +519,13 @@ func (w *world) inTheWay(d difference) time.Duration {
 	return w.at[obstructed]
 }
 
-// replaced reports whether another endpoint is to take the place of one that is not offered, which
-// serves only if that does: to write it is no removal.
+// replaced reports whether another endpoint is to take the place of one that is not offered, whatever
+// its ports, and serves if that does: to write it is no removal.
 func (w *world) replaced(d difference) bool {
 	e := w.stands(d.kind, d.key)[d.at]
 	return slices.ContainsFunc(w.offers(d.key), func(of offer) bool {
 		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == EndpointSlices)
-		return same && of.ports == e.ports && (!e.ready || of.grade != unserved || of.ready)
+		return same && (!e.ready || of.grade != unserved || of.ready)
 	})
 }
 

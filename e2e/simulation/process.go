@@ -49,7 +49,12 @@ type Process struct {
 	underWay   int
 	// knew is what was shown of members when a replica was last compared, for the laws.
 	knew map[syncer.Key]map[string]known
-	election
+	// The election is what client-go's elector does, with the product's term as its arithmetic. until is
+	// when the permit ends, by the process's own clock; zero: there is none. since is when it began to
+	// lead, renewed when the request was sent that last wrote the Lease.
+	term           leader.Term
+	until          time.Time
+	since, renewed time.Duration
 }
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
@@ -317,16 +322,6 @@ func (a *attempt) write(s *Server) (after any, err error) {
 	}
 	a.process.world.laws.judge(a, before, s.get(a.id))
 	return after, nil
-}
-
-// election is a process's part in the election: what client-go's elector does, with the
-// product's Term as its arithmetic.
-type election struct {
-	term leader.Term
-	// until is when the permit ends, by the process's own clock; zero: there is none. since is
-	// when it began to lead, renewed when the request was sent that last wrote the Lease.
-	until          time.Time
-	since, renewed time.Duration
 }
 
 // leaseID names the Lease, leaseTime is after how long it may be taken.

@@ -222,8 +222,6 @@ func (s *Server) Create(o Object) (Object, error) {
 	return s.commit(nil, o), nil
 }
 
-func notFound(err error) bool { return apierrors.IsNotFound(err) }
-
 func forbidden(id ID, why string) *apierrors.StatusError {
 	return apierrors.NewForbidden(id.Kind.resource(), id.Name, errors.New(why))
 }
@@ -235,7 +233,7 @@ func conflict(id ID, what string, given, has any) error {
 // fill does what a server fills in.
 func (s *Server) fill(o Object) {
 	svc, ok := o.(*corev1.Service)
-	if !ok || svc.Spec.Type == corev1.ServiceTypeExternalName {
+	if !ok {
 		return
 	}
 	spec := &svc.Spec
@@ -291,7 +289,7 @@ func (s *Server) Update(o Object) (Object, error) {
 			is.Spec.IPFamilies, is.Spec.IPFamilyPolicy = was.Spec.IPFamilies, was.Spec.IPFamilyPolicy
 		}
 		s.fill(is)
-		immutable = was.Spec.ClusterIP != is.Spec.ClusterIP && was.Spec.Type != corev1.ServiceTypeExternalName && is.Spec.Type != corev1.ServiceTypeExternalName
+		immutable = was.Spec.ClusterIP != is.Spec.ClusterIP
 	case *discoveryv1.EndpointSlice:
 		immutable = before.(*discoveryv1.EndpointSlice).AddressType != is.AddressType
 	}
