@@ -22,6 +22,7 @@ type seen struct {
 	way     *way
 	state   *member.State
 	streams map[member.Scope]*follower
+	stores  int // how often it was told that a store went back
 	over    bool
 	// What steps have asked for and is not begun.
 	begins    alarm
@@ -77,6 +78,9 @@ func (m *seen) replaced(c *MemberConfig) *seen {
 func (m *seen) step(e member.Event) {
 	if m.over {
 		return
+	}
+	if _, back := e.(member.WentBack); back {
+		m.stores++
 	}
 	effects := m.state.Step(m.clock(), e)
 	if len(effects.Dirty) > 0 {
@@ -183,12 +187,15 @@ func (m *seen) ask(q member.Question) {
 		m.questions.Answered(false)
 		return
 	}
-	answer := member.Answer{Question: q}
+	answer, store := member.Answer{Question: q}, m.stores
 	m.way.ask(ID{queries[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(o Object, err error) {
 		if o != nil {
 			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
 		} else if err == nil {
 			answer.Outcome = member.NotThere
+		}
+		if m.stores != store && m.state.Open(q) {
+			m.world.laws.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
 		m.step(answer)
 		m.questions.Answered(kube.RetryAfter(err) > 0)
