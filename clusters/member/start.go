@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -155,6 +156,9 @@ func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
 	maps.DeleteFunc(s.news, func(key syncer.Key, _ news) bool { return e.Scope.covers(key) })
 	s.services.listed(s.streams[e.Scope], e, false, o)
+	if st := s.streams[e.Scope]; st != nil {
+		st.resumed = time.Time{} // the list is what happened
+	}
 	for _, key := range waited {
 		if !s.tables.HasService(key) && !s.waits(key) {
 			s.asking.begin(Services, key, "", o)
