@@ -63,13 +63,13 @@ func (m *Member) ask(q member.Question) {
 	m.mu.Lock()
 	m.questions.Answered(kube.RetryAfter(err) > 0)
 	m.mu.Unlock()
-	m.signal()
+	signal(m.work)
 }
 
 // answer asks the cluster a question. After an error it cannot tell.
 func (m *Member) answer(q member.Question) (member.Answer, error) {
 	decoder, rules := m.reading()
-	a := member.Answer{Question: q, Rules: ruleset(rules)}
+	a := member.Answer{Question: q, Rules: rules}
 	session, err := m.access.Get(m.ctx)
 	if err != nil {
 		return a, err

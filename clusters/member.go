@@ -38,23 +38,24 @@ type Member struct {
 	stop  context.CancelFunc
 	ctx   context.Context // ends with stop
 	tasks sync.WaitGroup
-	work  chan struct{} // has a signal while there is something to begin
+	// work has a signal while there is something to begin, stands while it is to be looked up what
+	// stands of the member.
+	work, stands chan struct{}
 
 	mu       sync.Mutex // of all below
 	state    *member.State
 	settings Settings
 	decoder  *decode.Decoder
 	health   health
-	// What steps have asked for and is not begun. looking: what stands is being looked up.
-	questions             Questions
-	relist                []member.Scope
-	wantStanding, looking bool
+	// What steps have asked for and is not begun.
+	questions Questions
+	relist    []member.Scope
 }
 
 // newMember returns a member that is known by a UID; empty: not yet.
 func newMember(options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		pin: kube.NewPin(uid), work: make(chan struct{}, 1), settings: s, decoder: s.decoder()}
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), stands: make(chan struct{}, 1), settings: s, decoder: s.decoder()}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())
@@ -70,6 +71,7 @@ func newMember(options *Options, s Settings, uid string) *Member {
 func (m *Member) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, m.stop)()
 	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
+	m.tasks.Go(m.lookUp)
 	streams := map[member.Scope]*stream{}
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -89,18 +91,12 @@ func (m *Member) run(ctx context.Context) {
 // begin begins what steps have asked for.
 func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
-	scopes, relist, look := m.state.Scopes(), m.relist, m.wantStanding && !m.looking
+	scopes, relist := m.state.Scopes(), m.relist
 	m.relist = nil
-	if look {
-		m.wantStanding, m.looking = false, true
-	}
 	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
 		m.tasks.Go(func() { m.ask(q) })
 	}
 	m.mu.Unlock()
-	if look {
-		m.tasks.Go(m.lookUp)
-	}
 	m.follow(streams, scopes, relist)
 }
 
@@ -120,48 +116,50 @@ func (m *Member) step(e member.Event) {
 	effects := m.state.Step(time.Now(), e)
 	m.questions.Wait = append(m.questions.Wait, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
-	m.wantStanding = m.wantStanding || effects.WantStanding
 	if effects.Turned {
 		m.lockedNote()
 	}
 	m.mu.Unlock()
-	if effects.Turned || effects.WantStanding || len(effects.Ask)+len(effects.Relist) > 0 {
-		m.signal()
+	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
+		signal(m.work)
+	}
+	if effects.WantStanding {
+		signal(m.stands)
 	}
 	if len(effects.Dirty) > 0 {
-		m.options.Sink.Dirty(m.name, effects.Dirty, effects.Bulk)
+		m.options.Dirty(m.name, effects.Dirty, effects.Bulk)
 		for _, c := range effects.Dirty {
 			m.native.Ours(c.Replica, c.Cause.Arrived)
 		}
 	}
 }
 
-// signal has the loop look for something to begin.
-func (m *Member) signal() {
+func signal(to chan<- struct{}) {
 	select {
-	case m.work <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
 
-// lookUp tells the state what stands of the member.
+// lookUp tells the state what stands of the member, whenever that is wanted.
 func (m *Member) lookUp() {
-	if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
-		m.step(member.Stood{Replicas: standing})
+	for m.ctx.Err() == nil {
+		select {
+		case <-m.ctx.Done():
+		case <-m.stands:
+			if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
+				m.step(member.Stood{Replicas: standing})
+			}
+		}
 	}
-	m.mu.Lock()
-	m.looking = false
-	m.mu.Unlock()
-	m.signal()
 }
 
 // lead prepares for this process to begin to write, and reports whether the member goes on: if
 // it is not followed at this moment, another may have seen and written more (T5).
 func (m *Member) lead() (goesOn bool) {
+	signal(m.stands) // another may have written since it was looked up
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wantStanding = true // another may have written since it was looked up
-	m.signal()
 	return m.state.Followed()
 }
 

@@ -18,16 +18,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Sink is told which replicas to compare.
-type Sink interface {
-	// Dirty is called by the goroutines of members, at once or one after another, and holds
-	// them up while it lasts. No lock of theirs is held. bulk: nobody waits for a single one of them.
-	Dirty(member string, changes []member.Change, bulk bool)
-}
-
 // Options are what all members have in common. All must be set.
 type Options struct {
-	Sink Sink
+	// Dirty is told which replicas to compare. It is called by the goroutines of members, at once
+	// or one after another, and holds them up while it lasts. No lock of theirs is held. bulk:
+	// nobody waits for a single one of them.
+	Dirty func(member string, changes []member.Change, bulk bool)
 	// Standing returns what stands of a member in the ingress cluster, once that has been
 	// listed; it ends with its context.
 	Standing func(ctx context.Context, member string) []member.Standing
@@ -142,12 +138,17 @@ type MemberShare struct {
 
 // Give returns what each member gives to a replica, by name of the member.
 func (s *Set) Give(replica syncer.Key) []MemberShare {
+	return each(s, func(m *Member) MemberShare { return MemberShare{m.name, m.give(replica)} })
+}
+
+// each is something of each member, by name of the member.
+func each[T any](s *Set, of func(*Member) T) []T {
 	all := s.all()
-	shares := make([]MemberShare, len(all))
+	out := make([]T, len(all))
 	for i, m := range all {
-		shares[i] = MemberShare{m.name, m.give(replica)}
+		out[i] = of(m)
 	}
-	return shares
+	return out
 }
 
 // Replicas are those that the members give anything to, sorted.
@@ -173,25 +174,25 @@ func (s *Set) AllListed() bool {
 // Lead says that this process begins to write. In place of members that are not followed at this
 // moment others begin anew.
 func (s *Set) Lead() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := slices.Clone(s.all())
-	for i, m := range all {
-		if !m.lead() {
-			all[i] = newMember(&s.options, m.settings, m.pin.Known())
-		}
-	}
-	s.replace(all)
+	s.anew(func(m *Member) (uid string, is bool) { return m.pin.Known(), !m.lead() })
 }
 
 // Recorded says that the identity of a member on record is another one: if the member is
 // followed as another cluster, one that starts anew takes its place (T4).
 func (s *Set) Recorded(name string) {
+	s.anew(func(m *Member) (uid string, is bool) {
+		uid = s.options.Identity(m.name)
+		return uid, m.name == name && uid != m.pin.Known()
+	})
+}
+
+// anew has others that are known by a UID take the place of some members.
+func (s *Set) anew(which func(*Member) (uid string, is bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.all())
 	for i, m := range all {
-		if uid := s.options.Identity(m.name); m.name == name && uid != m.pin.Known() {
+		if uid, is := which(m); is {
 			all[i] = newMember(&s.options, m.settings, uid)
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Settings) config() member.Config {
 		Replicates: func(svc *syncer.Service) bool { return excluded(svc) == "" },
 		Options: syncer.Options{AllowedCIDRs: c.Prefixes(), HoldSilentNodes: c.HoldSilentNodes.Value(),
 			StableFor: c.StableFor.Value()},
-		Rules:      ruleset(s.Rules),
+		Rules:      s.Rules,
 		Drain:      c.Drain,
 		StaleAfter: c.StaleAfter.Value(),
 	}
@@ -68,12 +68,4 @@ func (s *Settings) decoder() *decode.Decoder {
 		o.Match = s.Rules.Match
 	}
 	return decode.New(o)
-}
-
-// ruleset is a set of rules as the state knows it.
-func ruleset(set *rules.Set) member.Rules {
-	if set == nil {
-		return nil
-	}
-	return set
 }

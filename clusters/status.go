@@ -93,12 +93,7 @@ func (m *Member) failed(err error) {
 
 // Status returns how each member stands, by name. It takes a walk over all Services.
 func (s *Set) Status() []metrics.ClusterStatus {
-	all := s.all()
-	out := make([]metrics.ClusterStatus, len(all))
-	for i, m := range all {
-		out[i] = m.status()
-	}
-	return out
+	return each(s, (*Member).status)
 }
 
 func (m *Member) status() metrics.ClusterStatus {
@@ -177,12 +172,7 @@ type Explained struct {
 
 // Explain says what each member makes of a Service, by name of the member.
 func (s *Set) Explain(replica syncer.Key) []Explained {
-	all := s.all()
-	out := make([]Explained, len(all))
-	for i, m := range all {
-		out[i] = m.explain(replica)
-	}
-	return out
+	return each(s, func(m *Member) Explained { return m.explain(replica) })
 }
 
 func (m *Member) explain(replica syncer.Key) Explained {

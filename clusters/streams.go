@@ -89,7 +89,7 @@ func follow[T member.Object](m *Member, scope member.Scope, q kube.Query, read f
 	to := &Intake[T]{Scope: scope, Step: m.step, Failed: m.failed}
 	converts := func() kube.Convert[store.Versioned[T]] {
 		decoder, rules := m.reading()
-		to.rules = ruleset(rules)
+		to.rules = rules
 		return func(content []byte) (*store.Versioned[T], error) {
 			v, err := read(decoder, content)
 			return &v, err

@@ -87,7 +87,7 @@ func New(watcher *config.Watcher, o Options) *App {
 		Observe: func(sink, result string, _ time.Duration) { a.metrics.SinkRequest(sink, result) },
 	})
 	a.set = clusters.NewSet(clusters.Options{
-		Sink: a, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
+		Dirty: a.dirty, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
 		Wrap: func(member string) func(http.RoundTripper) http.RoundTripper {
 			return a.metrics.Transport(metrics.RoleMember, member)
 		},

@@ -52,8 +52,8 @@ func (a *App) Replicas() iter.Seq[syncer.Key] { return slices.Values(a.set.Repli
 // AllListed implements reconcile.Source.
 func (a *App) AllListed() bool { return !a.running().SecretsUnread && a.set.AllListed() }
 
-// Dirty hands what a member reports to the reconciler: it implements clusters.Sink.
-func (a *App) Dirty(name string, changes []member.Change, bulk bool) {
+// dirty hands what a member reports to the reconciler.
+func (a *App) dirty(name string, changes []member.Change, bulk bool) {
 	for i := range changes {
 		c := &changes[i]
 		hint := plan.Addition
