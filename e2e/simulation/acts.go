@@ -563,6 +563,7 @@ func (w *world) swap(from, to *Cluster) {
 // heal ends all that is wrong.
 func (w *world) heal() {
 	w.note("all faults end")
+	w.lived = max(w.lived, w.now) // what members have may only now be read
 	for n := 0; n < len(w.pending); n++ {
 		w.end(n)
 	}
