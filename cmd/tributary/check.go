@@ -7,13 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
@@ -27,8 +31,6 @@ import (
 const (
 	// checkTimeout is how long a cluster, or a receiver, may take to answer.
 	checkTimeout = 15 * time.Second
-	// expiresSoon is when the end of a credential is worth a note.
-	expiresSoon = 7 * 24 * time.Hour
 	// skewAllowed is how far clocks may differ; servers tell whole seconds.
 	skewAllowed = 5 * time.Second
 )
@@ -48,20 +50,25 @@ func newCheckCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		k := checker{watcher: watcher, loaded: watcher.Loaded()}
-		all := k.clusters(cmd.Context())
-		if err := show(cmd.OutOrStdout(), *output, all, func(p *printer) { printChecks(p, all) }); err != nil {
+		all, loaded := checkClusters(cmd.Context(), watcher)
+		err = show(cmd.OutOrStdout(), *output, all, func(p *printer) {
+			var rows [][]string
+			for _, c := range all {
+				rows = append(rows, []string{c.Cluster, c.Role, c.Result, c.Version, c.Server, stamp(c.Expires), strings.Join(c.Notes, "; ")})
+			}
+			p.table([]string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER", "CREDENTIAL ENDS", "NOTES"}, rows)
+		})
+		if err != nil {
 			return err
 		}
-		var problems []error
+		problems := checkSinks(cmd.Context(), loaded.Config.Sinks)
 		for _, c := range all {
 			for _, problem := range c.Problems {
 				problems = append(problems, fmt.Errorf("%s: %s", c.Cluster, problem))
 			}
 		}
-		problems = append(problems, k.sinks(cmd.Context())...)
-		if err := k.loaded.Err(); err != nil {
-			return usage{errors.Join(append([]error{err}, problems...)...)}
+		if err := loaded.Err(); err != nil {
+			return usage{errors.Join(err, errors.Join(problems...))}
 		}
 		return errors.Join(problems...)
 	}
@@ -83,6 +90,8 @@ type checked struct {
 	Notes    []string `json:"notes,omitempty"`
 
 	identity string
+	// ranges are those that the addresses of a member may lie in.
+	ranges []netip.Prefix
 }
 
 func (c *checked) note(format string, args ...any) {
@@ -95,31 +104,41 @@ func (c *checked) problem(result, format string, args ...any) {
 	c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 }
 
-// checker asks all clusters of a configuration.
-type checker struct {
-	watcher *config.Watcher
-	loaded  *config.Loaded
-}
-
-// clusters asks the ingress cluster, for the Secrets that are members, too, and then every
-// member at once.
-func (k *checker) clusters(ctx context.Context) []*checked {
-	ingress := &checked{Cluster: "ingress", Role: "ingress", Result: "ok"}
-	ingress.check(ctx, k.loaded.Ingress, func(ctx context.Context, session *kube.Session) { k.ingress(ctx, ingress, session) })
+// checkClusters asks the ingress cluster, for the Secrets that are members, too, and then
+// every member at once.
+func checkClusters(ctx context.Context, watcher *config.Watcher) ([]*checked, *config.Loaded) {
+	loaded := watcher.Loaded()
+	ingress, conf := &checked{Cluster: "ingress", Role: "ingress", Result: "ok"}, loaded.Config
+	ingress.check(ctx, loaded.Ingress, func(ctx context.Context, session *kube.Session) {
+		if v, err := utilversion.ParseGeneric(ingress.Version); err == nil && !v.AtLeast(utilversion.MajorMinor(1, 21)) {
+			ingress.problem("failed", "it does not offer discovery.k8s.io/v1, which Kubernetes 1.21 and newer do")
+		}
+		if want := conf.Ingress.Identity; want != "" && ingress.identity != want {
+			ingress.problem("failed", "%v: its kube-system namespace has UID %q, and ingress.identity is %q", kube.ErrOtherCluster, ingress.identity, want)
+		}
+		ingress.rights(ctx, session, ingressNeeds(conf))
+		if conf.ClustersFrom.Secrets != nil {
+			secrets, err := app.ReadSecrets(ctx, session, conf)
+			if err != nil {
+				ingress.problem("failed", "%v", err)
+			} else if loaded = watcher.Use(secrets); len(secrets) == 0 {
+				ingress.note("no Secret of namespace %s matches clustersFrom.secrets.selector (%s)", conf.Namespace, conf.ClustersFrom.Secrets.Selector)
+			}
+		}
+	})
 	all := []*checked{ingress}
 	var group sync.WaitGroup
-	for i := range k.loaded.Config.Clusters {
-		member := &k.loaded.Config.Clusters[i]
-		c := &checked{Cluster: member.Name, Role: "member", Result: "ok"}
+	for i := range loaded.Config.Clusters {
+		member := &loaded.Config.Clusters[i]
+		c := &checked{Cluster: member.Name, Role: "member", Result: "ok", ranges: member.Prefixes()}
 		all = append(all, c)
 		group.Go(func() {
-			access := k.loaded.Members[member.Name]
-			c.check(ctx, access, func(ctx context.Context, session *kube.Session) { c.rights(ctx, session, memberNeeds(member)) })
+			c.check(ctx, loaded.Members[member.Name], func(ctx context.Context, session *kube.Session) { c.rights(ctx, session, memberNeeds(member)) })
 		})
 	}
 	group.Wait()
-	noteOverlaps(all, k.loaded.Config.Clusters)
-	return all
+	noteOverlaps(all)
+	return all, loaded
 }
 
 // check fills in what a cluster answers, and lets more be asked.
@@ -133,28 +152,19 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 		c.note("%s", access.Note)
 	}
 	c.Expires = kubeconfig.Expires(access.REST)
-	switch left := time.Until(c.Expires); {
-	case c.Expires.IsZero():
-	case left <= 0:
-		c.problem("failed", "the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", duration.HumanDuration(-left))
-	case left < expiresSoon:
-		c.note("the credential ends in %s", duration.HumanDuration(left))
-	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: build().Version})
-	if err == nil {
-		defer session.Close()
-		c.Version = session.Version()
-	}
-	switch {
-	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		c.problem("failed", "%v; it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)", err)
-		return
-	case err != nil:
-		c.problem("unreachable", "%v; is the server's address right, and does it run?", err)
+	if err != nil {
+		result, hint := "unreachable", "is the server's address right, and does it run?"
+		if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+			result, hint = "failed", "it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)"
+		}
+		c.problem(result, "%v; %s", err, hint)
 		return
 	}
+	defer session.Close()
+	c.Version = session.Version()
 	if c.identity = session.Identity(); c.identity == "" {
 		c.note("may not read namespace kube-system: another cluster at the same address is not recognised")
 	}
@@ -164,57 +174,106 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 	more(ctx, session)
 }
 
-// ingress asks what concerns the ingress cluster alone.
-func (k *checker) ingress(ctx context.Context, c *checked, session *kube.Session) {
-	conf := k.loaded.Config
-	if v, err := utilversion.ParseGeneric(c.Version); err == nil && !v.AtLeast(utilversion.MajorMinor(1, 21)) {
-		c.problem("failed", "it does not offer discovery.k8s.io/v1, which Kubernetes 1.21 and newer do")
+// need is a right that a command asks a cluster about: verbs on a resource in a namespace, or in all.
+// without says what is lost when it is missing; empty when run cannot work without it.
+type need struct{ verbs, resource, namespace, without string }
+
+// memberNeeds are the rights that Tributary uses in a member.
+func memberNeeds(c *config.Cluster) (needs []need) {
+	const follow, asked = "list,watch", "what a list lacks is asked for by lists, which cost more"
+	for _, namespace := range everywhere(c.Namespaces.Plain()) {
+		needs = append(needs,
+			need{follow, "services", namespace, ""},
+			need{"get", "services", namespace, asked},
+			need{follow, "pods", namespace, ""},
+			need{"get", "pods", namespace, asked},
+			need{follow, "endpoints", namespace, "Services without a selector are not replicated"},
+			need{follow, "endpointslices.discovery.k8s.io", namespace, "hand-written EndpointSlices are not replicated"})
 	}
-	if want := conf.Ingress.Identity; want != "" && c.identity != want {
-		c.problem("failed", "%v: its kube-system namespace has UID %q, and ingress.identity is %q", kube.ErrOtherCluster, c.identity, want)
-	}
-	if !conf.LeaderElection.Enabled {
-		c.note("leader election is turned off: run one process alone")
-	}
-	c.rights(ctx, session, ingressNeeds(conf))
-	if conf.ClustersFrom.Secrets == nil {
-		return
-	}
-	secrets, err := app.ReadSecrets(ctx, session, conf)
-	if err != nil {
-		c.problem("failed", "%v", err)
-		return
-	}
-	if len(secrets) == 0 {
-		c.note("no Secret of namespace %s matches clustersFrom.secrets.selector (%s)", conf.Namespace, conf.ClustersFrom.Secrets.Selector)
-	}
-	k.loaded = k.watcher.Use(secrets)
+	return needs
 }
 
-// rights asks the cluster which of the needs are not granted.
-func (c *checked) rights(ctx context.Context, session *kube.Session, needs []need) {
-	missing, err := missingRights(ctx, session.Clientset(), needs)
-	if err != nil {
-		c.problem("failed", "%v", err)
-		return
-	}
-	for _, n := range missing {
-		if n.without == "" {
-			c.problem("failed", "the user of the kubeconfig may not %s; grant it by RBAC (deploy/ has the roles)", n)
-			continue
+// ingressNeeds are the rights that Tributary uses in the ingress cluster.
+func ingressNeeds(c *config.Config) (needs []need) {
+	const follow, write = "list,watch", "create,update,delete"
+	add := func(used bool, n need) {
+		if used {
+			needs = append(needs, n)
 		}
-		c.note("may not %s: %s", n, n.without)
+	}
+	for _, resource := range []string{"namespaces", "services", "endpoints", "endpointslices.discovery.k8s.io"} {
+		add(true, need{follow, resource, "", ""})
+	}
+	for _, namespace := range everywhere((&config.Namespaces{Include: c.Ingress.Namespaces}).Plain()) {
+		add(true, need{write, "services", namespace, ""})
+		add(true, need{write, "endpointslices.discovery.k8s.io", namespace, ""})
+		add(c.Replicas.WritesEndpoints(), need{write, "endpoints", namespace, ""})
+		add(true, need{"create", "events", namespace, "conflicts are not shown as events"})
+	}
+	own := c.Namespace
+	add(c.Replicas.CreateNamespaces, need{"create", "namespaces", "", ""})
+	add(true, need{"get,create,update", "configmaps", own, "another cluster at a member's address is not recognised across a restart"})
+	add(c.LeaderElection.Enabled, need{"get,create,update", "leases.coordination.k8s.io", own, ""})
+	add(c.ClustersFrom.Secrets != nil, need{"list", "secrets", own, ""})
+	add(c.ClustersFrom.Secrets != nil, need{"get,update", "secrets", own, "tokens of these members are not renewed"})
+	return needs
+}
+
+// everywhere is all namespaces where none are named.
+func everywhere(named []string) []string {
+	if len(named) == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	return named
+}
+
+// rights asks the cluster which of the needs are not granted. Every request is a
+// SelfSubjectAccessReview, which any user may send.
+func (c *checked) rights(ctx context.Context, session *kube.Session, needs []need) {
+	denied, errs := make([][]string, len(needs)), make([]error, len(needs))
+	var group sync.WaitGroup
+	for i, n := range needs {
+		resource := schema.ParseGroupResource(n.resource)
+		group.Go(func() {
+			for verb := range strings.SplitSeq(n.verbs, ",") {
+				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Verb: verb, Namespace: n.namespace},
+				}}
+				answer, err := session.Clientset().AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+				if err != nil {
+					errs[i] = err
+				} else if !answer.Status.Allowed {
+					denied[i] = append(denied[i], verb)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i, n := range needs {
+		missing := strings.Join(denied[i], ",") + " " + n.resource
+		if n.namespace != "" {
+			missing += " in namespace " + n.namespace
+		}
+		switch {
+		case errs[i] != nil:
+			c.problem("failed", "ask for rights: %v", errs[i])
+			return
+		case len(denied[i]) == 0:
+		case n.without == "":
+			c.problem("failed", "the user of the kubeconfig may not %s; grant it by RBAC (deploy/ has the roles)", missing)
+		default:
+			c.note("may not %s: %s", missing, n.without)
+		}
 	}
 }
 
-// sinks says which receivers are not reached, or whose credentials are of no use.
-func (k *checker) sinks(ctx context.Context) (problems []error) {
+// checkSinks says which receivers are not reached, or whose credentials are of no use.
+func checkSinks(ctx context.Context, all []config.Sink) (problems []error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	for i := range k.loaded.Config.Sinks {
-		sink := &k.loaded.Config.Sinks[i]
-		if err := sinks.Check(ctx, sink.URL, app.SinkAuth(sink)); err != nil {
-			problems = append(problems, fmt.Errorf("sinks[%d] (%s): %w", i, sink.Name, err))
+	for i := range all {
+		if err := sinks.Check(ctx, all[i].URL, app.SinkAuth(&all[i])); err != nil {
+			problems = append(problems, fmt.Errorf("sinks[%d] (%s): %w", i, all[i].Name, err))
 		}
 	}
 	return problems
@@ -222,30 +281,18 @@ func (k *checker) sinks(ctx context.Context) (problems []error) {
 
 // noteOverlaps says of two names for the same cluster, which is allowed and rarely meant, and of
 // two members that may give addresses of the same ranges: an address then leads to whichever of
-// them the network here knows. The first of all is the ingress cluster.
-func noteOverlaps(all []*checked, members []config.Cluster) {
+// them the network here knows.
+func noteOverlaps(all []*checked) {
 	for i, c := range all {
-		for j, other := range all[:i] {
+		for _, other := range all[:i] {
 			if c.identity != "" && c.identity == other.identity {
 				c.note("is the same cluster as %s", other.Cluster)
 			}
-			if j == 0 {
-				continue
-			}
-			for _, prefix := range members[i-1].Prefixes() {
-				if slices.ContainsFunc(members[j-1].Prefixes(), prefix.Overlaps) {
+			for _, prefix := range c.ranges {
+				if slices.ContainsFunc(other.ranges, prefix.Overlaps) {
 					c.note("allowedCIDRs of %s have addresses of %s as well", other.Cluster, prefix)
 				}
 			}
 		}
 	}
-}
-
-// printChecks prints one line a cluster, and what is to be known about it.
-func printChecks(p *printer, all []*checked) {
-	var rows [][]string
-	for _, c := range all {
-		rows = append(rows, []string{c.Cluster, c.Role, c.Result, c.Version, c.Server, stamp(c.Expires), strings.Join(c.Notes, "; ")})
-	}
-	p.table([]string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER", "CREDENTIAL ENDS", "NOTES"}, rows)
 }

@@ -32,6 +32,12 @@ func TestCheck(t *testing.T) {
 		{"a right that run needs", func(w *world) { w.members["idc-a"].Allow(denying("watch", "pods")) }, 1, []string{"idc-a: the user of the kubeconfig may not watch pods; grant it"}},
 		{"a right that run can do without", func(w *world) { w.members["idc-a"].Allow(denying("get", "pods")) }, 0, []string{"may not get pods: what a list lacks is asked for by lists"}},
 		{"no right to write", func(w *world) { w.ingress.Allow(denying("update", "endpointslices")) }, 1, []string{"ingress: the user of the kubeconfig may not update endpointslices.discovery.k8s.io"}},
+		{"writing in one namespace alone, and no Endpoints", func(w *world) {
+			w.extra = "ingress: {kubeconfig: ingress, namespaces: [shop]}\nreplicas: {write: [EndpointSlices]}\n"
+			w.ingress.Allow(func(r apitest.Request) bool {
+				return r.Verb != "create" && r.Verb != "update" && r.Verb != "delete" || r.Resource != "endpoints" && r.Namespace != "" || r.Resource == "namespaces"
+			})
+		}, 0, []string{`"result": "ok"`}},
 		{"a member that does not answer", func(w *world) { w.members["idc-b"].Close() }, 1, []string{`"result": "unreachable"`, "is the server's address right"}},
 		{"another ingress cluster", func(w *world) {
 			w.extra = "ingress: {kubeconfig: ingress, identity: other-uid}\n"
@@ -43,7 +49,6 @@ func TestCheck(t *testing.T) {
 		{"a kubeconfig that is refused", func(w *world) { w.clusters["idc-b"] = ", context: nowhere" }, 2, []string{`"result": "kubeconfig refused"`, "nowhere", `"result": "ok"`}},
 		{"a sink that does not answer", func(w *world) { w.extra = "sinks: [{name: slb, url: 'http://127.0.0.1:1/'}]\n" }, 1, []string{"sinks[0] (slb)"}},
 		{"no Secret of a member", func(w *world) { w.extra = "clustersFrom: {secrets: {selector: a=b}}\n" }, 0, []string{"matches clustersFrom.secrets.selector (a=b)"}},
-		{"leader election is turned off", func(w *world) { w.extra = "leaderElection: {enabled: false}\n" }, 0, []string{"run one process alone"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
