@@ -16,15 +16,18 @@ import (
 const (
 	// Places is how many requests are under way at once.
 	Places = 64
-	// additionPlaces is how many of them additions may hold, bulkPlaces how many bulk work: a
-	// removal finds a place, however many of the others hang until their deadline. The more an
-	// API server has at once the less each costs it, but a removal waits there behind them all.
-	additionPlaces = 16
-	bulkPlaces     = 32
-	// bulkBeside is how many it may hold beside a removal, for afterRemoval after one, and
-	// while there is news that was not compared, for any of it may be a removal.
-	bulkBeside   = 4
-	afterRemoval = time.Second
+	// otherPlaces is how many of them additions and bulk work may hold: a removal finds a
+	// place, however many of the others hang until their deadline.
+	otherPlaces = 48
+	// bulkPlaces is how many bulk work may hold. The more an API server has at once the less
+	// each costs it, but the first removal after a calm finds them all under way.
+	bulkPlaces = 32
+	// additionsBeside and bulkBeside are how many each may hold beside a removal, and for
+	// afterRemoval after one; bulk work also while there is news that was not compared, for any
+	// of it may be a removal.
+	additionsBeside = 16
+	bulkBeside      = 4
+	afterRemoval    = time.Second
 )
 
 // Dispatch holds the actions that are planned, and grants each a place when it is its turn.
@@ -170,13 +173,14 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 // may reports whether the lane may hold one more place.
 func (d *Dispatch) may(lane Lane, now time.Time) bool {
 	removals, additions, bulk := d.held[plan.Removal], d.held[plan.Addition], d.held[plan.Bulk]
+	calm := removals == 0 && now.Sub(d.removed) >= afterRemoval
 	switch {
-	case removals+additions+bulk >= Places:
+	case removals+additions+bulk >= Places || lane != plan.Removal && additions+bulk >= otherPlaces:
 		return false
-	case lane == plan.Addition:
-		return additions < additionPlaces
+	case lane == plan.Addition && additions >= additionsBeside:
+		return calm
 	case lane == plan.Bulk && bulk >= bulkBeside:
-		return bulk < bulkPlaces && removals == 0 && d.queue.Len() == 0 && now.Sub(d.removed) >= afterRemoval
+		return calm && bulk < bulkPlaces && d.queue.Len() == 0
 	}
 	return true
 }

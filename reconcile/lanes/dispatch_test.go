@@ -26,19 +26,39 @@ func TestPlaces(t *testing.T) {
 			t.Fatalf("bulk work has %d places, want %d", len(bulk), bulkPlaces)
 		}
 		b.fill(200, "shop", "a", plan.Addition)
-		if n := len(b.all()); n != additionPlaces {
-			t.Errorf("additions have %d places, want %d", n, additionPlaces)
+		if n := len(b.all()); n != otherPlaces-bulkPlaces {
+			t.Errorf("additions have %d places, want %d", n, otherPlaces-bulkPlaces)
 		}
 		b.fill(200, "shop", "a", plan.Removal)
 		removals := b.all()
-		if len(removals) != Places-bulkPlaces-additionPlaces {
-			t.Errorf("removals have %d places, want %d", len(removals), Places-bulkPlaces-additionPlaces)
+		if len(removals) != Places-otherPlaces {
+			t.Errorf("removals have %d places, want %d", len(removals), Places-otherPlaces)
 		}
 		for _, g := range bulk {
 			b.done(g)
 		}
 		if freed := b.all(); count(freed, inLane(plan.Bulk)) > bulkBeside || count(freed, inLane(plan.Removal)) == 0 || len(freed) != bulkPlaces {
 			t.Errorf("granted are %d, of which %d are bulk work", len(freed), count(freed, inLane(plan.Bulk)))
+		}
+	})
+}
+
+// For a second after a removal additions have sixteen places.
+func TestAdditionsStandBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.compare(web, "a", action(web, "s", plan.Removal))
+		b.fill(100, "shop", "a", plan.Addition)
+		b.done(b.want(b.next(), web, "s"))
+		if n := len(b.all()); n != additionsBeside {
+			t.Errorf("after a removal additions have %d places, want %d", n, additionsBeside)
+		}
+		for _, g := range b.d.underWay {
+			b.done(g)
+		}
+		time.Sleep(afterRemoval)
+		if n := len(b.all()); n != otherPlaces {
+			t.Errorf("a second later they have %d, want %d", n, otherPlaces)
 		}
 	})
 }
@@ -86,9 +106,9 @@ func TestMembersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.fill(500, "shop", "flood", plan.Addition)
-		b.fill(6, "shop", "small", plan.Addition)
-		if n := count(b.all(), func(g *Grant) bool { return g.Work.Cause.Cluster == "small" }); n != 6 {
-			t.Errorf("of %d places the small member has %d, want 6", additionPlaces, n)
+		b.fill(20, "shop", "small", plan.Addition)
+		if n := count(b.all(), func(g *Grant) bool { return g.Work.Cause.Cluster == "small" }); n != 20 {
+			t.Errorf("of %d places the small member has %d, want 20", otherPlaces, n)
 		}
 	})
 }
@@ -135,8 +155,9 @@ func TestHangingNamespaces(t *testing.T) {
 		for _, g := range b.d.underWay {
 			b.done(g)
 		}
-		if n := count(b.all(), slow); n != additionPlaces {
-			t.Errorf("after an answer in time it has %d places, want %d", n, additionPlaces)
+		time.Sleep(afterRemoval)
+		if n := count(b.all(), slow); n != otherPlaces {
+			t.Errorf("after an answer in time it has %d places, want %d", n, otherPlaces)
 		}
 	})
 }

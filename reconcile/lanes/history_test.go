@@ -96,7 +96,7 @@ func (w *world) check() {
 		objects[g.Action.Object()] = true
 	}
 	others := held[plan.Addition] + held[plan.Bulk]
-	if held != d.held || others+held[plan.Removal] > Places || held[plan.Addition] > additionPlaces || held[plan.Bulk] > bulkPlaces {
+	if held != d.held || others+held[plan.Removal] > Places || others > otherPlaces || held[plan.Bulk] > bulkPlaces {
 		w.Fatalf("step %d: places are %v, held are %v", w.step, d.held, held)
 	}
 	for k, r := range d.replicas {
