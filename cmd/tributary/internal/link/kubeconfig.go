@@ -130,15 +130,14 @@ func (o *Options) unstore(ctx context.Context) error {
 		}
 		return o.delete(ctx, o.Ingress, is)
 	}
-	err := o.checkFile()
-	if err == nil {
-		err = os.Remove(o.File)
+	if err := o.checkFile(); err != nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
+	switch err := os.Remove(o.File); {
+	case err == nil:
 		o.Report("deleted", "file "+o.File)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
-	return err
+	return nil
 }

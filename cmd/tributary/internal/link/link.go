@@ -170,12 +170,6 @@ func resource(client dynamic.Interface, o *unstructured.Unstructured) dynamic.Re
 	return client.Resource(plural).Namespace(o.GetNamespace())
 }
 
-// made reports whether link made an object, for whichever account.
-func made(is *unstructured.Unstructured) bool {
-	labels := is.GetLabels()
-	return labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue
-}
-
 // get reads an object as it is; nil: it is not there. It is an error if link did not make it,
 // or made it for another member. A namespace is anybody's.
 func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -187,7 +181,7 @@ func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstr
 		return nil, fmt.Errorf("%s: %w", named(want), err)
 	}
 	labels, member := is.GetLabels(), is.GetAnnotations()[memberAnnotation]
-	switch ours := made(is) && labels[accountLabel] == o.Account; {
+	switch ours := labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue && labels[accountLabel] == o.Account; {
 	case is.GetKind() == "Namespace":
 	case !ours:
 		return nil, fmt.Errorf("%s is there and was not made by link for this account: give another --account or NAME, or take it away", named(want))
@@ -231,10 +225,10 @@ func (o *Options) delete(ctx context.Context, client dynamic.Interface, is *unst
 // before roles, then the account, and at last the namespace that link made, if nobody else lives there.
 func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) error {
 	selector := fmt.Sprintf("%s=%s,%s=%s,%s=%s", syncer.LabelManagedBy, syncer.ManagedBy, nameLabel, nameValue, accountLabel, o.Account)
-	rbac := rbacv1.SchemeGroupVersion
+	rbac, accounts := rbacv1.SchemeGroupVersion, schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	for _, kind := range []schema.GroupVersionResource{
 		rbac.WithResource("clusterrolebindings"), rbac.WithResource("clusterroles"), rbac.WithResource("rolebindings"), rbac.WithResource("roles"),
-		{Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "namespaces"},
+		accounts, {Version: "v1", Resource: "namespaces"},
 	} {
 		found, err := o.Member.Resource(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
@@ -246,23 +240,20 @@ func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) er
 		for i := range found.Items {
 			is, keep := &found.Items[i], wanted[named(&found.Items[i])]
 			if kind.Resource == "namespaces" && !keep {
-				keep, err = o.inhabited(ctx, is.GetName())
+				// Ours went before: another ingress cluster's, or that of Tributary itself.
+				others, err := o.Member.Resource(accounts).Namespace(is.GetName()).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name!=default"})
+				if err != nil {
+					return err
+				}
+				keep = len(others.Items) > 0
 			}
-			if err == nil && !keep {
-				err = o.delete(ctx, o.Member, is)
+			if keep {
+				continue
 			}
-			if err != nil {
+			if err := o.delete(ctx, o.Member, is); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// inhabited reports whether a namespace has another account than ours, which went before: another
-// ingress cluster's, or that of Tributary itself.
-func (o *Options) inhabited(ctx context.Context, namespace string) (bool, error) {
-	accounts := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
-	others, err := o.Member.Resource(accounts).Namespace(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name!=default"})
-	return err == nil && len(others.Items) > 0, err
 }
