@@ -8,6 +8,7 @@ package decode
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -37,7 +38,7 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.HandEndpo
 		}
 		out.Subsets = append(out.Subsets, subset)
 	}
-	return store.Versioned[store.HandEndpoints]{Object: out, Revision: store.Revision(e.ResourceVersion)}
+	return store.Versioned[store.HandEndpoints]{Object: out, Revision: kube.Revision(e.ResourceVersion)}
 }
 
 func (d *Decoder) addresses(in []corev1.EndpointAddress) []syncer.Address {

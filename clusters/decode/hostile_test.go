@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
@@ -148,7 +149,7 @@ func twin(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 		!slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 			return first(g.ConditionType).Status != corev1.ConditionTrue
 		})
-	v := store.Versioned[syncer.Pod]{Object: p, Revision: store.Revision(pod.ResourceVersion)}
+	v := store.Versioned[syncer.Pod]{Object: p, Revision: kube.Revision(pod.ResourceVersion)}
 	for _, entry := range pod.ManagedFields {
 		if entry.Time != nil {
 			v.Written = max(v.Written, entry.Time.Unix())

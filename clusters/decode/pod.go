@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/wire"
 	"tributary.dev/tributary/syncer"
@@ -100,7 +101,7 @@ func (d *Decoder) metadata(at wire.Path, number uint64, value []byte, v *store.V
 	case 0x0105:
 		p.UID = string(value)
 	case 0x0106:
-		v.Revision = store.Revision(string(value))
+		v.Revision = kube.Revision(string(value))
 	case 0x0109: // deletionTimestamp
 		p.Terminating = true
 	case 0x010b: // labels, a map of entries

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -35,7 +36,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	for i := range svc.Spec.Ports {
 		s.Ports = append(s.Ports, d.servicePort(&svc.Spec.Ports[i]))
 	}
-	return store.Versioned[syncer.Service]{Object: s, Revision: store.Revision(svc.ResourceVersion)}
+	return store.Versioned[syncer.Service]{Object: s, Revision: kube.Revision(svc.ResourceVersion)}
 }
 
 func (d *Decoder) servicePort(p *corev1.ServicePort) syncer.ServicePort {

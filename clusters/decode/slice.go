@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -36,7 +37,7 @@ func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) store.Versioned[store.Hand
 			out.Content.Endpoints = d.appendEndpoints(out.Content.Endpoints, &s.Endpoints[i], out.Content.Ports)
 		}
 	}
-	return store.Versioned[store.HandSlice]{Object: out, Revision: store.Revision(s.ResourceVersion)}
+	return store.Versioned[store.HandSlice]{Object: out, Revision: kube.Revision(s.ResourceVersion)}
 }
 
 // slicePorts leaves number 0 for a port without number, which in a slice means

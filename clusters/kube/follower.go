@@ -222,7 +222,7 @@ func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 	// Without selectors, for which old servers would search their whole store.
 	q := Query{Resource: f.query.Resource, Namespace: f.query.Namespace}
 	if _, list, err := s.page(ctx, q, metav1.ListOptions{Limit: 1}, new(bytes.Buffer)); err == nil {
-		tell(func() { f.course.Probed(time.Now(), number(list.ResourceVersion)) })
+		tell(func() { f.course.Probed(time.Now(), Revision(list.ResourceVersion)) })
 	}
 }
 
@@ -276,7 +276,7 @@ func (f *Follower[T]) head(content []byte) (v Versioned[T], err error) {
 		return at == 0x01
 	})
 	if err == nil {
-		if v.Revision = number(version); v.Revision != 0 {
+		if v.Revision = Revision(version); v.Revision != 0 {
 			return v, nil
 		}
 		err = fmt.Errorf("the resourceVersion %.32q of %s is no number", version, v.Key)

@@ -78,7 +78,7 @@ func isOf(o Object, key syncer.Key) error {
 	switch {
 	case o.GetNamespace() != key.Namespace || o.GetName() != key.Name:
 		return fmt.Errorf("the answer is another object, %.64q in namespace %.64q", o.GetName(), o.GetNamespace())
-	case o.GetUID() == "" || number(o.GetResourceVersion()) == 0:
+	case o.GetUID() == "" || Revision(o.GetResourceVersion()) == 0:
 		return errors.New("the answer has no UID or no resourceVersion")
 	}
 	return nil
@@ -146,7 +146,7 @@ func (s *Session) pages(ctx context.Context, q Query, each func(content []byte) 
 		if err != nil {
 			return 0, fmt.Errorf("list %s of cluster %s: %w", q.Resource.Resource, s.cluster, bare(err))
 		}
-		if revision = cmp.Or(revision, number(list.ResourceVersion)); list.Continue == "" {
+		if revision = cmp.Or(revision, Revision(list.ResourceVersion)); list.Continue == "" {
 			return revision, nil
 		}
 		opts.Continue = list.Continue
@@ -174,7 +174,7 @@ func (s *Session) page(ctx context.Context, q Query, opts metav1.ListOptions, bu
 			return false
 		})
 	}
-	if err == nil && number(list.ResourceVersion) == 0 { // it would pass for one without objects
+	if err == nil && Revision(list.ResourceVersion) == 0 { // it would pass for one without objects
 		err = errors.New("the answer is a list without a resourceVersion")
 	}
 	return page, list, err
@@ -188,10 +188,10 @@ func bare(err error) error {
 	return err
 }
 
-// number reads a revision as a number; 0 when it is none. Revisions are opaque
+// Revision reads a resourceVersion as a number; 0 when it is none. Revisions are opaque
 // only in principle: every API server's are etcd revisions, and comparing them
 // is sanctioned since 1.35 (KEP-5504).
-func number(rv string) uint64 {
+func Revision(rv string) uint64 {
 	n, err := strconv.ParseUint(rv, 10, 64)
 	if err != nil {
 		return 0

@@ -3,11 +3,7 @@
 
 package store
 
-import (
-	"strconv"
-
-	"tributary.dev/tributary/syncer"
-)
+import "tributary.dev/tributary/syncer"
 
 // Versioned is an object of a member as a value, with the revision it was read
 // at: metadata.resourceVersion as a number, 0 when it is none.
@@ -19,17 +15,6 @@ type Versioned[T any] struct {
 	// Written is the second in which the API server last took a change of the object, by its
 	// own clock; 0: it does not say. The Store does not look at it.
 	Written int64
-}
-
-// Revision reads a resource version as a number; 0 when it is none, which means
-// "unknown". Comparing the versions of one resource is sanctioned since Kubernetes 1.35
-// (KEP-5504); all API servers before it used etcd's revisions as well.
-func Revision(resourceVersion string) uint64 {
-	n, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // HandEndpoints are the hand-written Endpoints of a Service without selector.

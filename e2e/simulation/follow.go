@@ -10,14 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"tributary.dev/tributary/clusters/kube"
-	"tributary.dev/tributary/reconcile/cache"
 )
 
 // shown is an object as a Course has it.
 type shown struct{ Object }
 
 func versioned(o Object) kube.Versioned[shown] {
-	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: cache.Revision(o.GetResourceVersion())}
+	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
 }
 
 // reading is a kube.Sink that reads what is shown for another one.

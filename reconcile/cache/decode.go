@@ -8,7 +8,6 @@ package cache
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"unique"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -65,12 +65,6 @@ func (r *Rest) Former() (spec corev1.ServiceSpec) {
 	return spec
 }
 
-// Revision parses a resourceVersion; servers promise a number that grows. 0 for none.
-func Revision(version string) uint64 {
-	n, _ := strconv.ParseUint(version, 10, 64)
-	return n
-}
-
 // Decode turns an object into what is kept of it on behalf of an installation; nil for a
 // kind that is not kept. It keeps no reference to it.
 func Decode(object runtime.Object, instance string) *Object {
@@ -91,7 +85,7 @@ func Decode(object runtime.Object, instance string) *Object {
 func begin(kind plan.Kind, in *metav1.ObjectMeta, instance string) (*Object, plan.Meta) {
 	o := &Object{
 		Object: plan.Object{Kind: kind, Namespace: shared(in.Namespace), Name: in.Name},
-		UID:    string(in.UID), Revision: Revision(in.ResourceVersion), Deleting: in.DeletionTimestamp != nil,
+		UID:    string(in.UID), Revision: kube.Revision(in.ResourceVersion), Deleting: in.DeletionTimestamp != nil,
 	}
 	key := syncer.Key{Namespace: o.Namespace, Name: in.Name}
 	o.Replica, o.Owned = plan.Owned(kind, key, in.Labels, in.Annotations, instance)

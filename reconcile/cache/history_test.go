@@ -84,7 +84,7 @@ func (h *history) object(name string, v version) *Object {
 // known is what the cache says.
 func (h *history) known(name string) (v version) {
 	if e := h.cache.Current(syncer.Key{Namespace: "shop", Name: name}).Endpoints; e != nil {
-		v = version{e.UID, Revision(e.ResourceVersion)}
+		v = version{e.UID, kube.Revision(e.ResourceVersion)}
 	}
 	return v
 }
