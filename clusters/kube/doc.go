@@ -9,7 +9,7 @@
 // before it is used (identity.go). Access (access.go) holds the session in use and exchanges
 // it for one with other credentials, to which each request that follows goes.
 //
-// Follower (follower.go) follows one kind of objects: it lists (list.go), watches (watch.go)
+// Follower (follower.go) follows one kind of objects: it lists (read.go), watches (watch.go)
 // and resumes. It stands where client-go's Reflector would, for five reasons. An object is
 // turned into its slim value as soon as it is decoded, so a list of 50,000 pods never holds
 // more than one page of full pods. The time of an event is taken when it is read off the
