@@ -102,6 +102,9 @@ func Draw(seed uint64) *Case {
 		chosen = []string{"cut", "silent", "delete", "roll-out", "restart"}
 	case n < 13: // Services that choose pods that are not shown
 		chosen = []string{"withdraw", "withdraw", "release", "release", "switch"}
+	case n < 16: // removals beside additions that are refused, long after the start
+		add(35*time.Second, "wait")
+		chosen = []string{"refuse-additions", "refuse-additions", "roll-out", "roll-out", "delete"}
 	}
 	if slices.Contains(chosen, "restore") {
 		add(d.within(2*time.Second, 8*time.Second), "save")
