@@ -110,7 +110,10 @@ func (l *laws) sweep() {
 				bound += hangBound
 			}
 		}
-		if from := max(now[d], l.excused(d)); w.now-from > bound {
+		from := max(now[d], l.excused(d))
+		if from >= w.now { // what excuses it now may leave no trace
+			now[d] = w.now
+		} else if w.now-from > bound {
 			l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", d.key, d.kind, d.at, d.text, now[d], from)
 		}
 	}
