@@ -252,6 +252,13 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 	}
 	o := c.now.objectOf(s)
 	left := o.rest(c.want.inSlices[memberOf(c.want.Key, s)], c.now)
+	if len(left.moving) > 0 && w != nil && !c.atOnce { // or two slices would wait for each other
+		beside := syncer.Slice{Name: s.Name, Family: w.slice.Family, Ports: w.slice.Ports, Endpoints: slices.Concat(w.slice.Endpoints, left.moving)}
+		w, left.moving, c.waiting.More = &wish{traits: w.traits, trigger: w.trigger, slice: &beside}, nil, true
+		if sameEndpoints(s.Endpoints, beside.Endpoints) {
+			return left.sheds
+		}
+	}
 	c.write(o, w, left, why)
 	return left.takes || left.sheds
 }
@@ -309,7 +316,7 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
 	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.atOnce // whose the Service is
 	switch {
-	case !c.whole || tells || o.Deleting || left.waits && !c.atOnce || refused || w != nil && c.lacks(w):
+	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.atOnce || refused || w != nil && c.lacks(w):
 		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells; !left.takes {
 			return
 		}

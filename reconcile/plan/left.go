@@ -64,11 +64,10 @@ func claimsOf(desired iter.Seq2[string, syncer.Endpoint]) claims {
 
 // rest is what an object keeps of the endpoints that stand in it, with no more than they have.
 type rest struct {
-	endpoints []syncer.Endpoint
-	// takes is true if an endpoint leaves, turns not ready or loses a port by that, but for one that
-	// has come to stand elsewhere. waits is true if one is to be in another slice and does not stand
-	// there yet, sheds if that loses a port by it.
-	takes, waits, sheds bool
+	// moving are those of endpoints that are to be in another slice and do not stand there yet.
+	endpoints, moving []syncer.Endpoint
+	// takes: an endpoint leaves, turns not ready or loses a port that does not stand elsewhere; sheds: one that is moving loses a port.
+	takes, sheds bool
 }
 
 // rest decides about each endpoint by all that is desired of it, whether its class serves or not:
@@ -114,8 +113,9 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 				continue
 			}
 		}
-		r.waits, r.sheds = r.waits || !here, r.sheds || !here && less
-		r.endpoints = append(r.endpoints, e)
+		if r.endpoints = append(r.endpoints, e); !here {
+			r.moving, r.sheds = append(r.moving, e), r.sheds || less
+		}
 	}
 	return r
 }
