@@ -18,19 +18,20 @@ import (
 // mostAsked is how many questions of a member are under way at most.
 const mostAsked = 100
 
-// Questions are those that Wait to be asked. Many are under way at a time: half as many after
+// Questions are those that wait to be asked. Many are under way at a time: half as many after
 // each answer that the server is busy, and one more after every other.
 type Questions struct {
-	Wait        []member.Question
-	asked, less int // less than mostAsked by so many
+	Waiting []member.Question
+	// asked are under way; the limit is less than mostAsked by so many.
+	asked, less int
 }
 
 // Next takes a question if there is one and room for it.
 func (qs *Questions) Next() (q member.Question, ok bool) {
-	if len(qs.Wait) == 0 || qs.asked >= mostAsked-qs.less {
+	if len(qs.Waiting) == 0 || qs.asked >= mostAsked-qs.less {
 		return q, false
 	}
-	q, qs.Wait = qs.Wait[0], qs.Wait[1:]
+	q, qs.Waiting = qs.Waiting[0], qs.Waiting[1:]
 	qs.asked++
 	return q, true
 }

@@ -114,7 +114,7 @@ func (m *Member) tick() {
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	m.questions.Wait = append(m.questions.Wait, effects.Ask...)
+	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
 	if effects.Turned {
 		m.lockedNote()

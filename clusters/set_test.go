@@ -468,7 +468,7 @@ func TestQuestionsHalve(t *testing.T) {
 	ask := func(n int, busy bool, want int) {
 		t.Helper()
 		most := 0
-		for qs.Wait = make([]member.Question, n); len(qs.Wait) > 0 || qs.asked > 0; qs.Answered(busy) {
+		for qs.Waiting = make([]member.Question, n); len(qs.Waiting) > 0 || qs.asked > 0; qs.Answered(busy) {
 			for _, ok := qs.Next(); ok; _, ok = qs.Next() {
 				most = max(most, qs.asked)
 			}

@@ -23,7 +23,6 @@ type Access struct {
 	renewal *time.Timer
 	ended   context.Context
 	end     context.CancelFunc
-
 	opening chan struct{} // has room for who opens one: the newest credential is to be the last
 
 	mu      sync.Mutex
@@ -73,6 +72,9 @@ func (a *Access) Renew() { a.renewal.Reset(0) }
 func (a *Access) connect(replace bool) (*Session, error) {
 	a.opening <- struct{}{}
 	defer func() { <-a.opening }()
+	if a.ended.Err() != nil {
+		return nil, errNoSession
+	}
 	if s := a.Current(); s != nil && !replace {
 		return s, nil
 	}
@@ -82,18 +84,16 @@ func (a *Access) connect(replace bool) (*Session, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended.Err() != nil {
-		s.Close()
-		return nil, errNoSession
-	}
 	a.session.leave()
 	a.session = s
 	return s, nil
 }
 
-// Close ends the session in use, and opens no other. It may be called more than once.
+// Close ends the session in use and what is being opened, and opens no other. It may be called twice.
 func (a *Access) Close() {
 	a.end()
+	a.opening <- struct{}{}
+	defer func() { <-a.opening }()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.session.Close()

@@ -29,8 +29,7 @@ func NewPin(uid string) *Pin {
 // Known returns the UID, or "".
 func (p *Pin) Known() string { return p.uid.Load().(string) }
 
-// starting is how long an API server may refuse everybody after its start: until it has read
-// its roles.
+// starting is for how long an API server may refuse everybody: until it has read its roles.
 const starting = 3 * time.Second
 
 // prove asks for the identity of the cluster at the end of a connection: of all that a

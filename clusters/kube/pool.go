@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -37,15 +38,15 @@ type pool struct {
 
 	making singleflight.Group // of connections, one at a time
 
-	mu    sync.Mutex // of all below
-	conns []*conn
+	mu    sync.Mutex
+	conns []*conn // replaced, never edited
 }
 
 // conn is one connection.
 type conn struct {
 	*http.ClientConn
 	made    time.Time
-	leaving bool // no new request is sent over it, and it is closed when none is under way
+	leaving atomic.Bool // no new request is sent over it, and it is closed when none is under way
 }
 
 func newPool(transport *http.Transport, prove func(context.Context) error) *pool {
@@ -116,11 +117,16 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 // reserve takes room in a connection that has some; nil: there is none.
 func (p *pool) reserve() *conn {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		if !c.leaving && c.Reserve() == nil {
+	conns := p.conns
+	p.mu.Unlock()
+	for _, c := range conns { // not under the lock: to reserve calls settle
+		if c.leaving.Load() || c.Reserve() != nil {
+			continue
+		}
+		if !c.leaving.Load() { // who has set it since may not have seen the reservation
 			return c
 		}
+		c.Release()
 	}
 	return nil
 }
@@ -153,25 +159,29 @@ func (p *pool) connect(to *url.URL) error {
 	c.Release()
 	c.made = time.Now()
 	p.mu.Lock()
-	p.conns = append(p.conns, c)
+	p.conns = append(slices.Clone(p.conns), c)
 	p.mu.Unlock()
-	c.SetStateHook(func(*http.ClientConn) { go p.settle() }) // who reserves or closes under the lock calls it, too
-	p.settle()                                               // the pool may have been closed
+	c.SetStateHook(func(*http.ClientConn) { p.settle() })
+	p.settle() // the pool may have been closed
 	return nil
 }
 
-// settle is called when a request or a connection has ended: it closes those that are to leave,
-// and forgets those that are closed.
+// settle closes what is to leave when nothing is under way over it, and forgets what is closed.
 func (p *pool) settle() {
+	var kept, over []*conn
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
-		over := c.Err() != nil || p.ended.Err() != nil || c.leaving && c.InFlight() == 0
-		if over {
-			go c.Close() // which may wait for a server that reads no more
+	for _, c := range p.conns {
+		if c.Err() != nil || p.ended.Err() != nil || c.leaving.Load() && c.InFlight() == 0 {
+			over = append(over, c)
+		} else {
+			kept = append(kept, c)
 		}
-		return over
-	})
+	}
+	p.conns = kept
+	p.mu.Unlock()
+	for _, c := range over { // not under the lock: it calls settle
+		_ = c.Close()
+	}
 }
 
 // renew has no request sent any more over connections that were made that long ago, and
@@ -180,7 +190,7 @@ func (p *pool) renew(age time.Duration) {
 	p.mu.Lock()
 	for _, c := range p.conns {
 		if time.Since(c.made) >= age {
-			c.leaving = true
+			c.leaving.Store(true)
 		}
 	}
 	p.mu.Unlock()

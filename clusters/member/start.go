@@ -136,10 +136,18 @@ func (s *State) goneService(e *Gone, o *step) {
 // release takes in what need not wait any more. Nobody is to take the time that it waited for the
 // time that a change takes.
 func (s *State) release(o *step) {
-	due := maps.Clone(s.news)
-	maps.DeleteFunc(due, func(key syncer.Key, n news) bool { return !s.due(key, n) })
-	for _, key := range slices.SortedFunc(maps.Keys(due), syncer.Key.Compare) {
-		if n := due[key]; n.gone != nil {
+	if len(s.news) == 0 { // after each event: a map that was large takes long to look through
+		return
+	}
+	var due []syncer.Key
+	for key, n := range s.news {
+		if s.due(key, n) {
+			due = append(due, key)
+		}
+	}
+	slices.SortFunc(due, syncer.Key.Compare)
+	for _, key := range due {
+		if n := s.news[key]; n.gone != nil {
 			delete(s.news, key)
 			s.services.gone(s.streams[n.gone.Scope], n.gone, o)
 		} else {

@@ -4,9 +4,7 @@
 package member
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -179,7 +177,7 @@ func (s *State) after(o *step) {
 		s.followHand()
 		o.Turned = true
 	}
-	if len(s.asking.open) == 0 && len(s.stands) > 0 && !s.starting() && !slices.ContainsFunc(slices.Collect(maps.Keys(s.hand)), s.handUnread) {
+	if len(s.asking.open) == 0 && len(s.stands) > 0 && s.Listed() {
 		s.stands = map[syncer.Key][]syncer.Key{} // a cleared one would keep its room
 	}
 	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {

@@ -7,10 +7,10 @@
 // step the laws of the product are checked against a truth that only the simulator knows.
 //
 // The way through it: a Case is a script, drawn from its seed, and made short if it fails
-// (script.go). Run (run.go) plays its acts (acts.go) on a world (world.go) of Servers
-// (server.go), which kubelets and controllers (cluster.go) change; of Processes
-// (process.go, member.go), made of the product's cores; and of what lies between
-// (link.go, follow.go). Laws (laws.go) look at every write, and hold what stands against the truth
+// (script.go). Run (run.go) plays its acts (acts.go, targets.go, deeds.go) on a world (world.go) of Servers
+// (server.go, watch.go), which kubelets and controllers (cluster.go) change; of Processes
+// (process.go, election.go, member.go), made of the product's cores; and of what lies between
+// (link.go, follow.go). Laws (laws.go) look at every write, and hold what stands (differences.go) against the truth
 // (truth.go).
 //
 // What never happens here: a goroutine, a look at a real clock, a number that does not follow

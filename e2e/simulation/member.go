@@ -86,7 +86,7 @@ func (m *seen) step(e member.Event) {
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
 	}
-	m.questions.Wait = append(m.questions.Wait, effects.Ask...)
+	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
 	if effects.WantStanding {
 		m.lookUp()

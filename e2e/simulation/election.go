@@ -1,0 +1,124 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"tributary.dev/tributary/reconcile/leader"
+)
+
+// leaseID names the Lease, leaseTime is after how long it may be taken.
+var leaseID = ID{Leases, "tributary-system", "tributary-" + instance}
+
+const (
+	leaseTime   = 15 * time.Second
+	retryPeriod = 750 * time.Millisecond
+)
+
+// leading reports whether the process takes itself for the leader, leads whether it may write.
+func (p *Process) leading() bool { return !p.until.IsZero() }
+func (p *Process) leads() bool   { return !p.dead && p.leading() && p.clock().Before(p.until) }
+
+// again has the next look come some time later.
+func (p *Process) again() {
+	wait := retryPeriod
+	if !p.leading() {
+		wait = p.within(retryPeriod, retryPeriod*22/10)
+	} else if !p.leads() {
+		p.depose()
+	}
+	p.after(wait, p.look)
+}
+
+func (p *Process) depose() {
+	p.until = time.Time{}
+	p.core.Lead(p.clock(), false)
+	p.world.note("%s leads no more", p.name)
+}
+
+// look reads the Lease, and writes it where it may, again and again.
+func (p *Process) look() {
+	p.ingress.ask(leaseID, p.term.RenewDeadline()/3, func(o Object, err error) {
+		lease, there := o.(*coordinationv1.Lease)
+		holder := ""
+		if there {
+			r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+			p.term.Saw(p.clock(), r)
+			holder = r.HolderIdentity
+		} else {
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseID.Namespace, Name: leaseID.Name}}
+		}
+		switch {
+		case err != nil:
+		case p.leading() && holder != "" && holder != p.term.Identity:
+			p.depose()
+		case p.leading() || p.term.MayTake(p.clock()):
+			p.hold(lease)
+			return
+		}
+		p.again()
+	})
+}
+
+// hold writes the Lease.
+func (p *Process) hold(former *coordinationv1.Lease) {
+	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
+	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
+		HolderIdentity: p.term.Identity, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
+	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *Server) (any, error) {
+		if lease.ResourceVersion == "" {
+			return s.Create(lease)
+		}
+		return s.Update(lease)
+	}, func(_ any, err error) {
+		if err == nil {
+			p.renewed = asked
+			p.held(sent)
+		}
+		p.again()
+	})
+}
+
+// held takes in that this process has the Lease.
+func (p *Process) held(sent time.Time) {
+	first := !p.leading()
+	if p.until = p.term.Renewed(sent); !first {
+		return
+	}
+	p.since = p.now
+	p.world.note("%s leads", p.name)
+	for i, m := range p.members {
+		if m.state.Followed() {
+			m.lookUp()
+		} else {
+			p.members[i] = m.replaced(m.config)
+		}
+	}
+	p.whenListed(func() {
+		p.core.Lead(p.clock(), p.leading())
+		p.compare()
+	})
+}
+
+// release gives the Lease up, as a process does that ends in order.
+func (p *Process) release() {
+	if lease := of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
+		now := metav1.NewTime(p.clock())
+		p.world.ingress.edit(leaseID, func(o Object) {
+			o.(*coordinationv1.Lease).Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
+		})
+	}
+}
+
+// mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and
+// two thirds of that have not passed since it last asked for it with success.
+func (w *world) mayWrite(p *Process) bool {
+	lease := of[*coordinationv1.Lease](w.ingress.Server, leaseID)
+	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
+}
