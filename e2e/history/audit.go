@@ -58,10 +58,7 @@ func (c *checker) audit() {
 		}
 		c.report.Writes++
 		key := objectKey{kind, Key{w.Namespace, w.Name}}
-		if w.Verb != "create" {
-			c.ownership(key, w, at)
-		}
-		if w.Verb == "update" || w.Verb == "patch" {
+		if w.Verb != "create" && c.ownership(key, at, w.Verb) && w.Verb != "delete" {
 			writes[key]++
 		}
 	}
@@ -76,8 +73,10 @@ func (c *checker) audit() {
 func (c *checker) at(t time.Time) time.Duration { return t.Sub(c.h.Began) }
 
 // ownership: an object that was somebody else's around the moment of a write
-// must not have been written.
-func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
+// must not have been written. It returns whether the recorder saw the object then at
+// all: one that a store which was put back brought again may have been gone before the
+// recorder listed anew, and none of its versions been seen.
+func (c *checker) ownership(key objectKey, at time.Duration, verb string) (seen bool) {
 	foreign := false
 	var last metav1.Object
 	for i := range c.h.Events {
@@ -88,7 +87,7 @@ func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
 		if e.At >= at-c.s.Slack {
 			// The state before, and every one that it may have met.
 			if c.h.Installation.owns(last) || c.h.Installation.owns(e.Object) {
-				return
+				return true
 			}
 			foreign = foreign || last != nil || e.Object != nil
 			if e.At > at+c.s.Slack {
@@ -98,8 +97,9 @@ func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
 		last = e.Object
 	}
 	if foreign || last != nil && !c.h.Installation.owns(last) {
-		c.violated(Owned, at, "%s %s %s, which is not this installation's", w.Verb, w.Resource, key.Key)
+		c.violated(Owned, at, "%s %s %s, which is not this installation's", verb, key.Kind, key.Key)
 	}
+	return foreign || last != nil
 }
 
 // trespasses: where another installation has the Service, this one writes nothing of
