@@ -304,9 +304,9 @@ func sorted[K comparable, V any](of map[K]V) []K {
 
 // stands is what stands of a replica in objects of a kind.
 func (w *world) stands(kind Kind, key syncer.Key) view {
-	out := view{}
+	out, name := view{}, key.String()
 	for _, o := range w.ingress.all(kind, key.Namespace) {
-		if ours(o) && o.GetAnnotations()[syncer.AnnotationReplica] == key.String() {
+		if o.GetAnnotations()[syncer.AnnotationReplica] == name && ours(o) {
 			for at, e := range placesOf(o) {
 				out.add(at, e)
 			}
