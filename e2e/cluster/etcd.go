@@ -37,6 +37,9 @@ func (c *Cluster) prepareEtcd() error {
 		"--initial-cluster=" + c.options.Name + "=" + peer,
 		// A member without peers needs no patience to elect itself; the default second would delay every start.
 		"--heartbeat-interval=10", "--election-timeout=100",
+		// A start applies what came after the last snapshot, 10,000 entries at most, and forgets all but the last 5,000 before
+		// raft knows that they are applied: an election in that moment looks for them, and etcd panics.
+		"--snapshot-catchup-entries=20000",
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30), "--log-level=warn",
 	}
 	if !c.options.Durable {

@@ -161,9 +161,10 @@ func (b *bench) informers(ctx context.Context) (f figures, err error) {
 	return f, err
 }
 
-// bareFill is the loop of the same writes: a tenth of the replicas, in a namespace of its own. It returns replicas a second.
+// bareFill is the loop of the same writes: a tenth of the replicas, in a namespace of its own, as large as tributary
+// makes them. It returns replicas a second.
 func (b *bench) bareFill(ctx context.Context) (float64, error) {
-	const namespace = "bare"
+	const namespace, uid = "bare", "00000000-0000-4000-8000-000000000000"
 	if err := b.fleet.Ingress.CreateNamespaces(ctx, namespace); err != nil {
 		return 0, err
 	}
@@ -178,25 +179,40 @@ func (b *bench) bareFill(ctx context.Context) (float64, error) {
 	group.SetLimit(b.writers)
 	for i := range n {
 		group.Go(func() error {
-			meta := metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}
+			meta := metav1.ObjectMeta{
+				Namespace: namespace, Name: serviceName(i),
+				Labels: map[string]string{
+					"app.kubernetes.io/managed-by": "bare-loop", "tributary.dev/instance": "default", "app.kubernetes.io/name": serviceName(i),
+					"team": namespaceOf(i), "service.kubernetes.io/headless": "", discoveryv1.LabelSkipMirror: "true",
+				},
+				Annotations: map[string]string{"tributary.dev/replica": namespace + "/" + serviceName(i), corev1.EndpointsLastChangeTriggerTime: "2026-01-01T00:00:00Z"},
+			}
 			service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
-			if _, err := client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+			made, err := client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
+			if err != nil {
 				return err
 			}
 			endpoints := &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Ports: []corev1.EndpointPort{{Name: "http", Port: 8080}}}}}
 			for m := range min(spread, b.members) {
-				slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}}}
-				slice.Namespace, slice.Name = namespace, fmt.Sprintf("%s-%d", meta.Name, m)
+				slice := &discoveryv1.EndpointSlice{ObjectMeta: *meta.DeepCopy(), AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}}}
+				slice.Name = fmt.Sprintf("%s-%s-%d", meta.Name, memberName(m), m)
+				slice.Labels["multicluster.kubernetes.io/source-cluster"] = memberName(m)
+				slice.Labels[discoveryv1.LabelServiceName], slice.Labels[discoveryv1.LabelManagedBy] = meta.Name, "bare-loop.example"
+				slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: meta.Name, UID: made.UID, Controller: new(true)}}
 				for k := range each {
-					ip := fmt.Sprintf("10.%d.%d.%d", 200+m, i%250, k+1)
-					slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
-					endpoints.Subsets[0].Addresses = append(endpoints.Subsets[0].Addresses, corev1.EndpointAddress{IP: ip})
+					pod, ip := b.pod(i, k), fmt.Sprintf("10.%d.%d.%d", 200+m, i%250, k+1)
+					ref := &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: uid}
+					slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+						Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+						NodeName: &pod.Spec.NodeName, TargetRef: ref,
+					})
+					endpoints.Subsets[0].Addresses = append(endpoints.Subsets[0].Addresses, corev1.EndpointAddress{IP: ip, NodeName: &pod.Spec.NodeName, TargetRef: ref})
 				}
 				if _, err := client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
 					return err
 				}
 			}
-			_, err := client.CoreV1().Endpoints(namespace).Create(ctx, endpoints, metav1.CreateOptions{})
+			_, err = client.CoreV1().Endpoints(namespace).Create(ctx, endpoints, metav1.CreateOptions{})
 			return err
 		})
 	}
