@@ -41,7 +41,7 @@ func actOf(name string) *act {
 
 // span is how long what has an end goes on.
 func span(n int) time.Duration {
-	return [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 15 * time.Second, 30 * time.Second, 70 * time.Second, 150 * time.Second}[n%8]
+	return [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, 70 * time.Second, 150 * time.Second}[n%8]
 }
 
 var (
@@ -309,7 +309,7 @@ var acts = []act{
 	}},
 	{"second", 1, false, func(w *world, s Step) bool {
 		if len(w.processes) > 1 {
-			w.processes[1].end()
+			w.processes[1].dead = true
 			w.processes = w.processes[:1]
 		} else if !w.lately(unleased) {
 			w.processes = append(w.processes, newProcess(w, "p1", time.Second))

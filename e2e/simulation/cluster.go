@@ -28,9 +28,9 @@ type Cluster struct {
 	services  map[syncer.Key]*lately // that there ever were
 	workloads []*workload
 	// lastIP is that which was given last, of few, so that they come back soon. Pods of silent nodes
-	// have nobody who speaks for them. lies is how much in a hundred its lists lack.
+	// have nobody who speaks for them. lies is how much in a hundred its lists lack, lacked which UIDs.
 	subnet, lastIP, serialPod, lies int
-	silentNode                      map[string]bool
+	silentNode, lacked              map[string]bool
 }
 
 // The size of a member's small world.
@@ -50,7 +50,7 @@ type workload struct {
 }
 
 func newCluster(w *world, number int, name string, skew time.Duration) *Cluster {
-	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, services: map[syncer.Key]*lately{}}
+	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, lacked: map[string]bool{}, services: map[syncer.Key]*lately{}}
 	c.Server = NewServer(number, func() time.Time { return w.time().Add(skew) })
 	return c
 }
@@ -341,5 +341,12 @@ func (c *Cluster) revive() {
 
 // lie leaves out of a list what is not to be seen in it.
 func (c *Cluster) lie(items []Object) []Object {
-	return slices.DeleteFunc(slices.Clone(items), func(Object) bool { return c.lies > 0 && c.chance(c.lies) })
+	if c.lies == 0 {
+		return items
+	}
+	return slices.DeleteFunc(slices.Clone(items), func(o Object) bool {
+		lacks := c.chance(c.lies)
+		c.lacked[string(o.GetUID())] = lacks || c.lacked[string(o.GetUID())]
+		return lacks
+	})
 }

@@ -72,7 +72,7 @@ func (w *world) obstruct(o obstacle, n int) bool {
 func (w *world) restart(i int, inOrder bool) {
 	former := w.processes[i]
 	w.note("%s is restarted, in order %t", former.name, inOrder)
-	if former.end(); inOrder {
+	if former.dead = true; inOrder {
 		former.release()
 	}
 	w.processes[i] = newProcess(w, former.name, former.skew)

@@ -97,7 +97,8 @@ func (p *Process) held(sent time.Time) {
 		if m.state.Followed() {
 			m.lookUp()
 		} else {
-			p.members[i] = m.replaced(m.config)
+			m.end()
+			p.members[i] = newSeen(p, p.config.member(m.name))
 		}
 	}
 	p.whenListed(func() {

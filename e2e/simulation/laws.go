@@ -222,10 +222,8 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 		}
 		if was[at].ready && !now[at].ready {
 			lost = append(lost, at)
-			if p := w.pods[at.uid]; p != nil {
-				l.lost(a, at, p, now)
-				l.waited(a, at, p)
-			}
+			l.lost(a, at, now)
+			l.waited(a, at)
 		}
 	}
 	if len(lost) > 0 && !now.serve() {
@@ -251,24 +249,32 @@ func (l *laws) came(a *attempt, at place, member string) {
 	}
 }
 
-// lost looks at an endpoint that does not serve any more.
-func (l *laws) lost(a *attempt, at place, p *podTruth, now view) {
-	w := l.world
-	serving := slices.ContainsFunc(w.offersOf(p.cluster, a.action.Replica), func(e offer) bool {
-		return e.place == at && (e.inEndpoints || a.id.Kind == EndpointSlices) && e.grade == serves && !e.unsure
-	})
-	better := now.has(at) && w.classes() && (now.serve() || w.lately(meddled)) // others may be, or were
-	if serving && !better && w.certain(a, p.cluster, at, &p.lately) {
-		l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
+// lost looks at an endpoint that does not serve any more, though by all that is known it could.
+func (l *laws) lost(a *attempt, at place, now view) {
+	w, p := l.world, l.world.pods[at.uid]
+	if p == nil {
+		return
+	}
+	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be, or were
+	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
+		if e.place != at || !e.inEndpoints && a.id.Kind == Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lately) {
+			continue
+		}
+		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && w.classes())) {
+			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
+		}
+		if !serving && !better {
+			l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, at, p.at, a.action.Why)
+		}
 	}
 }
 
 // waited looks at how many other writes went before one that takes out what is gone, while nothing
 // was in the way.
-func (l *laws) waited(a *attempt, at place, pod *podTruth) {
-	w, p := l.world, a.process
-	m := memberOf(p.members, pod.cluster.name)
-	if !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
+func (l *laws) waited(a *attempt, at place) {
+	w, p, pod := l.world, a.process, l.world.pods[at.uid]
+	m := memberOf(p.members, w.owner(at))
+	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}
 	told := m.shown(a.action.Replica.Namespace, pod.last)
@@ -277,41 +283,38 @@ func (l *laws) waited(a *attempt, at place, pod *podTruth) {
 	}
 }
 
-// wiped looks at a replica that serves no more. What it has lost may have been disproved; what
-// a selector left while others had long been there to take its place was not.
+// wiped looks at a replica that serves no more, because a selector left what did while others had
+// long been there to take its place.
 func (l *laws) wiped(a *attempt, lost []place) {
 	w, key := l.world, a.action.Replica
-	if w.classes() && w.lately(meddled) {
+	if w.classes() && w.lately(meddled) || w.lately(restored+w.ingress.name) || w.foreign(Services, key) || w.foreign(Endpoints, key) || !w.agree(key) {
 		return
 	}
 	for _, c := range w.members {
 		svc, knew := c.services[key], a.knew[c.name]
-		deselected := slices.ContainsFunc(lost, func(at place) bool {
+		left := slices.ContainsFunc(lost, func(at place) bool {
 			p := w.pods[at.uid]
 			return p != nil && p.cluster == c && p.good && p.addr == at.addr
 		})
+		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.wasRestored(c) {
+			continue
+		}
 		for _, e := range w.offersOf(c, key) {
-			p := w.pods[e.uid]
-			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == Endpoints {
+			p, at := w.pods[e.uid], svc.at
+			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == Endpoints || p.at+settled >= at || knew.pods < p.since && knew.follows {
 				continue
 			}
-			broken := func() {
-				l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
+			stands := func(o Object) bool { return placesOf(o).has(e.place) }
+			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), stands) {
+				continue // no replica has it: it was forgotten without a question
 			}
-			long := p.at+settled < svc.at && svc.dropped+settled < svc.at
-			knows := knew.services >= svc.since && (knew.pods >= p.since || !knew.follows) && !w.wasRestored(c) && !w.lately(restored+w.ingress.name)
-			switch at := svc.at; {
-			case slices.Contains(lost, e.place) && w.certain(a, c, e.place, &p.lately):
-				broken()
-			case deselected && long && knows && w.agree(key) && !w.foreign(Services, key) && !w.foreign(Endpoints, key):
-				w.after(onItsWay, func() { // what takes its place may be on its way
-					serves := w.stands(EndpointSlices, key).serve() || w.stands(Endpoints, key).serve()
-					may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
-					if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
-						broken()
-					}
-				})
-			}
+			w.after(onItsWay, func() { // what takes its place may be on its way
+				serves := w.stands(EndpointSlices, key).serve() || w.stands(Endpoints, key).serve()
+				may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
+				if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
+					l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
+				}
+			})
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 // seen is a member as one process sees it.
 type seen struct {
 	*Process
-	name    string
-	config  *MemberConfig
-	way     *way
-	state   *member.State
-	streams map[member.Scope]*follower
-	stores  int // how often it was told that a store went back
-	over    bool
+	name       string
+	namespaces []string // that it reads
+	way        *way
+	state      *member.State
+	streams    map[member.Scope]*follower
+	stores     int // how often it was told that a store went back
+	over       bool
 	// What steps have asked for and is not begun.
 	begins    alarm
 	relists   []member.Scope
@@ -33,7 +33,7 @@ type seen struct {
 const tickEvery = 250 * time.Millisecond
 
 func newSeen(p *Process, c *MemberConfig) *seen {
-	m := &seen{Process: p, name: c.Name, config: c, streams: map[member.Scope]*follower{}}
+	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*follower{}}
 	cluster := p.world.members[slices.IndexFunc(p.world.members, func(o *Cluster) bool { return o.name == c.Name })]
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), c.Config)
@@ -55,23 +55,6 @@ func (m *seen) end() {
 	for _, f := range m.streams {
 		f.end()
 	}
-}
-
-// apply goes over to another configuration, or returns who takes its place: other namespaces are
-// read from nothing.
-func (m *seen) apply(c *MemberConfig) *seen {
-	if !slices.Equal(c.Namespaces, m.config.Namespaces) {
-		return m.replaced(c)
-	}
-	m.config = c
-	m.step(member.Configured{Config: c.Config})
-	return m
-}
-
-// replaced ends it, and returns one that begins anew in its place.
-func (m *seen) replaced(c *MemberConfig) *seen {
-	m.end()
-	return newSeen(m.Process, c)
 }
 
 // step takes an event in, and does what comes of it.

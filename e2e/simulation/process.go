@@ -38,7 +38,6 @@ type Process struct {
 	members    []*seen // sorted by name
 	cache      *cache.Cache
 	core       *reconcile.Core
-	follows    []*follower
 	listed     bool              // every member has been
 	news       map[string]func() // that others have changed what is ours
 	turns      alarm
@@ -62,7 +61,7 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for _, kind := range cache.Kinds {
-		p.follows = append(p.follows, follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, reading[cache.Object]{p.cache.Sink(kind.Kind), func(o Object) *cache.Object { return cache.Decode(o, instance) }}))
+		follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, reading[cache.Object]{p.cache.Sink(kind.Kind), func(o Object) *cache.Object { return cache.Decode(o, instance) }})
 	}
 	p.configure(w.config)
 	p.poll()
@@ -107,17 +106,6 @@ func (a *alarm) set(p *Process, at time.Time, do func()) {
 	})
 }
 
-// end ends the process at once, as a node does that loses power.
-func (p *Process) end() {
-	p.dead = true
-	for _, f := range p.follows {
-		f.end()
-	}
-	for _, m := range p.members {
-		m.end()
-	}
-}
-
 // poll looks now and then, as the product does, whether every member has come to be listed.
 func (p *Process) poll() {
 	listed := p.AllListed()
@@ -142,18 +130,20 @@ func (p *Process) whenListed(do func()) {
 func (p *Process) configure(c *Config) {
 	former := p.members
 	p.config, p.configured, p.members = c, p.now, nil
-	for i := range c.Members {
-		mc := &c.Members[i]
-		if m := memberOf(former, mc.Name); m != nil {
-			p.members = append(p.members, m.apply(mc))
-		} else {
-			p.members = append(p.members, newSeen(p, mc))
-		}
-	}
 	for _, m := range former {
-		if c.member(m.name) == nil {
+		if mc := c.member(m.name); mc == nil || !slices.Equal(mc.Namespaces, m.namespaces) { // others are read from nothing
 			m.end()
 		}
+	}
+	for i := range c.Members {
+		mc := &c.Members[i]
+		m := memberOf(former, mc.Name)
+		if m == nil || m.over {
+			m = newSeen(p, mc)
+		} else {
+			m.step(member.Configured{Config: mc.Config})
+		}
+		p.members = append(p.members, m)
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
 	p.compare()

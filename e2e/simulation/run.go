@@ -159,18 +159,17 @@ func (w *world) busy() string {
 		return "nobody leads, or only just, or something has changed"
 	}
 	for _, p := range w.processes {
-		for lane, s := range p.core.Lanes() {
-			if s.UnderWay > 0 || p.leads() && s.Planned > 0 {
-				return fmt.Sprintf("%s has %d requests planned and %d under way in lane %d", p.name, s.Planned, s.UnderWay, lane)
+		n := p.core.Waiting()
+		for _, lane := range p.core.Lanes() {
+			if n += lane.UnderWay; p.leads() {
+				n += lane.Planned
 			}
-		}
-		if n := p.core.Waiting(); n > 0 || w.now < p.frozen+lively {
-			return fmt.Sprintf("%s has %d replicas to compare, or has stood still", p.name, n)
 		}
 		for _, m := range p.members {
-			if n := len(m.state.Questions()); n > 0 {
-				return fmt.Sprintf("%s has %d questions open to %s", p.name, n, m.name)
-			}
+			n += len(m.state.Questions())
+		}
+		if n > 0 || w.now < p.frozen+lively {
+			return fmt.Sprintf("%s has %d replicas, requests and questions before it, or has stood still", p.name, n)
 		}
 	}
 	for _, l := range w.links {
@@ -178,11 +177,9 @@ func (w *world) busy() string {
 			return l.name + " has something on its way"
 		}
 	}
-	for _, c := range w.members {
-		for _, svc := range c.all(Services, "") {
-			if slices.ContainsFunc(w.offersOf(c, keyOf(svc)), func(e offer) bool { return e.unsure }) {
-				return "time alone changes how a pod serves"
-			}
+	for key := range w.laws.ever {
+		if slices.ContainsFunc(w.offers(key), func(e offer) bool { return e.unsure }) {
+			return "time alone changes how a pod serves"
 		}
 	}
 	return ""

@@ -161,15 +161,12 @@ func Shrink(c *Case, law Law, tries int) *Case {
 		smaller = false
 		for size := len(c.Steps) / 2; size > 0; size /= 2 { // without half of the steps, a quarter, down to one
 			for from := len(c.Steps) - size; from >= 0; from -= size {
-				try(func(s *Case) { // what follows comes when it did
-					cut := s.Steps[min(from, len(s.Steps)):]
-					rest := cut[min(size, len(cut)):]
-					for _, step := range cut[:len(cut)-len(rest)] {
-						if len(rest) > 0 {
-							rest[0].After += step.After
-						}
+				try(func(s *Case) {
+					to := from + size
+					for i := from; i < to && to < len(s.Steps); i++ {
+						s.Steps[to].After += s.Steps[i].After // what follows comes when it did
 					}
-					s.Steps = append(s.Steps[:len(s.Steps)-len(cut)], rest...)
+					s.Steps = slices.Delete(s.Steps, from, to)
 				})
 			}
 		}
