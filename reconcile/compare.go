@@ -6,11 +6,9 @@ package reconcile
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/cache"
-	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/sinks"
 	"tributary.dev/tributary/syncer"
@@ -29,44 +27,29 @@ type Comparison struct {
 	// there are no actions.
 	Excluded bool
 
-	// What follows is as Core.Begin finds it: for what the comparison is, since when, whether
-	// this process leads, which objects are under way, and which were refused.
-	work    *lanes.Work
-	taken   time.Time
+	// What follows is as Core.Compare finds it: whether this process leads, what is wrong with the
+	// replica, and the records that end with the comparison.
 	leads   bool
-	refused []plan.Object
-	busy    func(plan.Object) bool
-	// outdated is true once a request of the replica has begun since.
-	outdated bool
+	trouble metrics.Trouble
+	ended   []record.Change
 }
 
-// settings are those that count now.
-func settings(source Source) *Settings {
-	s := *source.Settings()
+// compare looks at a replica as it stands; actions makes what is to be sent of that.
+func compare(source Source, stands plan.Current, actions func(plan.Current, *plan.Desired) ([]plan.Action, plan.Waiting)) *Comparison {
+	s, key := *source.Settings(), stands.Key
 	s.DropOrphans = s.DropOrphans && source.AllListed()
-	return &s
-}
-
-func (c *Comparison) decide(source Source, stands *cache.Cache) {
-	s := settings(source)
-	c.Now, c.Excluded = stands.Current(c.Replica), !s.MayWrite(c.Replica.Namespace)
-	c.Now.Busy, c.Now.Refused = c.busy, func(o plan.Object) bool { return slices.Contains(c.refused, o) }
-	c.Want = plan.Merge(c.Replica, c.Now, source.Shares(c.Replica), s.Settings)
-	if !c.Excluded {
-		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want)
+	c := &Comparison{Replica: key, Now: stands, Excluded: !s.MayWrite(key.Namespace)}
+	if c.Want = plan.Merge(key, stands, source.Shares(key), s.Settings); !c.Excluded {
+		c.Actions, c.Waiting = actions(stands, c.Want)
 	}
+	return c
 }
 
 // Plan compares every replica that a member has or that stands, sorted, as if nothing were under
 // way, and foresees all that would be written. Nothing is.
 func (r *Reconciler) Plan() (all []Comparison) {
-	source := r.opts.Source
-	for _, key := range replicas(source, r.Cache) {
-		c := Comparison{Replica: key}
-		if c.decide(source, r.Cache); !c.Excluded {
-			c.Actions, c.Waiting = plan.Foresee(c.Now, c.Want)
-		}
-		all = append(all, c)
+	for _, key := range replicas(r.opts.Source, r.Cache) {
+		all = append(all, *compare(r.opts.Source, r.Cache.Current(key), plan.Foresee))
 	}
 	return all
 }
@@ -79,8 +62,8 @@ const (
 	ConflictRefused = "write_refused"
 )
 
-// trouble is what is wrong with the replica.
-func (c *Comparison) trouble() (out metrics.Trouble) {
+// troubles are what is wrong with the replica.
+func (c *Comparison) troubles() (out metrics.Trouble) {
 	conflict := func(reason, member, message string) {
 		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: reason, Cluster: member, Message: message})
 	}

@@ -20,9 +20,9 @@ import (
 )
 
 // Core decides what a Reconciler does, as a state machine: each step takes the time, returns at
-// once, and starts nothing. What members and others change is Added and Edited. A comparison is
-// Begin, Decide, Settle and Done; a request is Request, the sending of its action, and Answered.
-// One goroutine at a time may use a Core, but for Decide.
+// once, and starts nothing. What members and others change is Added and Edited, a comparison is
+// Compare; a request is Request, the sending of its action, and Answered. One goroutine at a time
+// may use a Core.
 type Core struct {
 	source   Source
 	cache    *cache.Cache
@@ -32,9 +32,7 @@ type Core struct {
 	// unfinished those that go on in the next one.
 	changes    map[*lanes.Work]*change
 	unfinished map[syncer.Key]*change
-	// comparing are the comparisons that have begun and are not done.
-	comparing map[syncer.Key]*Comparison
-	leading   bool
+	leading    bool
 }
 
 // NewCore returns a Core for what stands by the cache, which has its Edited as News. provider
@@ -43,7 +41,7 @@ func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvi
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
 		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue),
-		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{}, comparing: map[syncer.Key]*Comparison{},
+		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{},
 	}
 }
 
@@ -53,7 +51,7 @@ func (c *Core) ShutDown() { c.queue.ShutDown() }
 // Lead says whether this process leads: one that does not plans nothing, and what it had planned
 // is not sent when it leads again. Who begins to has all compared anew.
 func (c *Core) Lead(now time.Time, leading bool) {
-	for _, w := range c.dispatch.Drop() {
+	for _, w := range c.dispatch.Drop(now) {
 		delete(c.changes, w)
 		c.queue.Add(now, w.Key, plan.Bulk)
 	}
@@ -96,8 +94,8 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 	}
 }
 
-// Waiting counts the replicas that wait for a comparison or are in one.
-func (c *Core) Waiting() int { return c.queue.Len() + len(c.comparing) }
+// Waiting counts the replicas that wait for a comparison.
+func (c *Core) Waiting() int { return c.queue.Len() }
 
 // Lanes tells how many requests are planned and under way in each lane.
 func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
@@ -105,45 +103,28 @@ func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
 // Oldest returns when the oldest change that is not yet written arrived, by member.
 func (c *Core) Oldest() map[string]time.Time { return c.queue.Oldest() }
 
-// Begin begins the comparison that is next; nil if no replica waits for one.
-func (c *Core) Begin(now time.Time) *Comparison {
+// Compare compares the replica that is next, and plans what that comes to; nil if none waits. clock is
+// read before and after. Who stands by plans and tells nothing: its members begin anew before it leads.
+func (c *Core) Compare(clock func() time.Time) *Comparison {
 	w := c.queue.Next()
 	if w == nil {
 		return nil
 	}
-	of := &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, busy: c.dispatch.UnderWay(), refused: c.dispatch.Refused(w.Key)}
-	c.comparing[w.Key] = of
+	defer c.queue.Done(w)
+	begun, stands := clock(), c.cache.Current(w.Key)
+	stands.Busy, stands.Refused = c.dispatch.Busy, func(o plan.Object) bool { return c.dispatch.Refused(w.Key, o) }
+	of := compare(c.source, stands, plan.Actions)
+	if of.leads = c.leading; !of.leads {
+		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
+	}
+	of.trouble = of.troubles()
+	if ended := c.settle(w, of, begun, clock()); of.leads {
+		of.ended = ended
+	}
+	for o, err := range c.dispatch.Failed(w.Key) {
+		of.trouble.Conflicts = append(of.trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
+	}
 	return of
-}
-
-// Decide compares. It reads the source and the cache, and may be called beside all others.
-func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
-
-// Settle plans what a comparison came to. It returns the records that end with it, and what is
-// wrong with the replica. Who stands by plans and tells nothing: its members begin anew before
-// it leads. Where a request has begun meanwhile nothing is planned, for what was decided may follow from
-// what that changes: the replica is compared again.
-func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
-	if of.outdated {
-		c.queue.Add(now, of.Replica, plan.Removal)
-	}
-	if of.outdated || !of.leads {
-		of.Actions, of.Waiting.More = nil, of.outdated || of.Waiting.More || len(of.Actions) > 0
-	}
-	trouble = of.trouble()
-	if ended = c.settle(now, of, trouble.Conflicts); !of.leads {
-		ended = nil
-	}
-	for o, err := range c.dispatch.Failed(of.Replica) {
-		trouble.Conflicts = append(trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
-	}
-	return ended, trouble
-}
-
-// Done ends a comparison that was settled: the replica may be compared again.
-func (c *Core) Done(of *Comparison) {
-	delete(c.comparing, of.Replica)
-	c.queue.Done(of.work)
 }
 
 // Request grants the request that is next. If there is none it is nil, and wake is when to ask
@@ -152,13 +133,8 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 	if !c.leading {
 		return nil, time.Time{}
 	}
-	g, wake = c.dispatch.Next(now)
-	if g == nil {
-		return nil, wake
-	}
-	g.Store = c.cache.Store(g.Action.Kind)
-	if of := c.comparing[g.Work.Key]; of != nil {
-		of.outdated = true
+	if g, wake = c.dispatch.Next(now); g != nil {
+		g.Store = c.cache.Store(g.Action.Kind)
 	}
 	return g, wake
 }

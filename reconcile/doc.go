@@ -9,8 +9,8 @@
 // stands, and leaves the actions that follow with the dispatcher. A request is granted a place,
 // its action is sent, and the answer goes into the cache and has the replica compared again.
 // record.go tells what each comparison came to. Reconciler (reconciler.go) is the shell: it
-// drives a Core by the clock, under one lock, with a few goroutines that compare and one for
-// each request. Another driver hands the Core the times and answers of its choice.
+// drives a Core by the clock, step by step under one lock, with a goroutine that compares and one
+// for each request. Another driver hands the Core the times and answers of its choice.
 // identities.go keeps which cluster each member is, events.go posts what is wrong for people.
 //
 // What never happens here: no member cluster is called, no endpoint rule is decided (packages

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -108,7 +107,7 @@ type Reconciler struct {
 	mu   sync.Mutex
 	core *Core
 	// waiting is signalled when a replica waits for a comparison.
-	waiting *sync.Cond
+	waiting chan struct{}
 	// term is that in which this process leads; nil: it does not.
 	term *term
 }
@@ -128,8 +127,7 @@ type writer interface {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events)}
-	r.waiting = sync.NewCond(&r.mu)
+	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events), waiting: make(chan struct{}, 1)}
 	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
 	}})
@@ -142,13 +140,17 @@ func New(o Options) *Reconciler {
 // sent, and what waits is compared. take returns at once.
 func (r *Reconciler) Step(take func(c *Core, now time.Time)) {
 	r.mu.Lock()
-	now := time.Now()
-	take(r.core, now)
+	defer r.mu.Unlock()
+	take(r.core, time.Now())
 	if r.term != nil {
-		r.lockedSend(now)
+		r.lockedSend(time.Now())
 	}
-	r.mu.Unlock()
-	r.waiting.Signal()
+	if r.core.Waiting() > 0 {
+		select {
+		case r.waiting <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // lockedSend begins the requests that may be sent, and says when to look again.
@@ -181,48 +183,32 @@ func (r *Reconciler) Follow(ctx context.Context) {
 	if r.Cache.WaitForSync(ctx) != nil {
 		return
 	}
-	for range min(4, max(2, runtime.GOMAXPROCS(0))) {
-		group.Go(func() { r.compareAll(ctx) })
-	}
-	<-ctx.Done()
-	r.mu.Lock()
-	r.waiting.Broadcast()
-	r.mu.Unlock()
-}
-
-// compareAll compares what waits until ctx is done.
-func (r *Reconciler) compareAll(ctx context.Context) {
-	for {
-		r.mu.Lock()
-		c := r.core.Begin(time.Now())
-		for c == nil && ctx.Err() == nil {
-			r.waiting.Wait()
-			c = r.core.Begin(time.Now())
+	for ctx.Err() == nil {
+		if !r.compare() {
+			select {
+			case <-r.waiting:
+			case <-ctx.Done():
+			}
 		}
-		r.mu.Unlock()
-		if c == nil {
-			return
-		}
-		r.waiting.Signal() // another one may wait, too
-		r.compare(c)
 	}
 }
 
-// compare brings what is planned for one replica up to date.
-func (r *Reconciler) compare(c *Comparison) {
-	var ended []record.Change
-	var trouble metrics.Trouble
-	r.core.Decide(c)
-	r.Step(func(core *Core, now time.Time) { ended, trouble = core.Settle(now, c) })
+// compare brings what is planned for the replica that is next up to date; false if none waits.
+func (r *Reconciler) compare() bool {
+	var c *Comparison
+	r.Step(func(core *Core, _ time.Time) { c = core.Compare(time.Now) })
+	if c == nil {
+		return false
+	}
 	r.tell(c)
-	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
+	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, c.trouble)
 	if c.leads {
-		r.announcer.announce(c, trouble.Conflicts)
+		r.announcer.announce(c, c.trouble.Conflicts)
 	}
-	for _, one := range ended {
+	for _, one := range c.ended {
 		r.opts.Metrics.Change(one)
 	}
-	r.Step(func(core *Core, _ time.Time) { core.Done(c) })
+	return true
 }
 
 // Lead writes until ctx is done, lets the requests that are under way end, and returns when

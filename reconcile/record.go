@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -30,23 +29,22 @@ type change struct {
 	err error
 }
 
-// settle leaves the actions of a comparison with the dispatcher, and returns the records that
-// end with it: those of earlier ones that failed, and its own if there is nothing to write.
-// obstacles are why that may be so.
-func (c *Core) settle(now time.Time, of *Comparison, obstacles []metrics.Conflict) (ended []record.Change) {
-	w := of.work
+// settle leaves the actions of a comparison, which took from begun to now, with the dispatcher. It
+// returns the records that end with it: those of earlier ones that failed, and its own if there is
+// nothing to write. Its conflicts are why that may be so.
+func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ended []record.Change) {
 	former, planned := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
 	for _, earlier := range former {
 		ended = append(ended, c.end(now, earlier, true)...)
 	}
-	begun := record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, of.taken)
-	begun.Computed(now)
-	own := c.unfinished[w.Key]
+	is := record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, begun)
+	is.Computed(now)
+	own, obstacles := c.unfinished[w.Key], of.trouble.Conflicts
 	switch delete(c.unfinished, w.Key); {
 	case own == nil:
-		own = &change{rec: begun}
-	case w.Causes > 0 && own.rec.Cause != begun.Cause: // news that is more of a cause
-		own.rec.Cause, own.rec.Cluster, own.rec.Stages, own.last = begun.Cause, begun.Cluster, begun.Stages, time.Time{}
+		own = &change{rec: is}
+	case w.Causes > 0 && own.rec.Cause != is.Cause: // news that is more of a cause
+		own.rec.Cause, own.rec.Cluster, own.rec.Stages, own.last = is.Cause, is.Cluster, is.Stages, time.Time{}
 	}
 	own.now, own.more = of.Now, of.Waiting.More
 	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)

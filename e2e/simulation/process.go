@@ -215,17 +215,12 @@ func (p *Process) turn() {
 	if !p.cache.HasSynced() {
 		return
 	}
-	if of := p.core.Begin(p.clock()); of != nil {
-		if p.leading() { // what a standby decides nobody learns
-			p.core.Decide(of)
-		}
+	if of := p.core.Compare(p.clock); of != nil {
 		knew := map[string]known{}
 		for _, m := range p.members {
 			knew[m.name] = m.knows(of.Replica.Namespace)
 		}
 		p.knew[of.Replica] = knew
-		p.core.Settle(p.clock(), of)
-		p.core.Done(of)
 		p.compare()
 	}
 	for p.leads() {

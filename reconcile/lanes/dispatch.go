@@ -62,19 +62,11 @@ func NewDispatch(q *Queue) *Dispatch {
 // Busy reports whether a request for the object is under way: a comparison leaves it out.
 func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
 
-// UnderWay returns which objects have a request under way at this moment, for use after it. Ask
-// before you read what stands: an answer that comes in between would be taken for news that is
-// not there.
-func (d *Dispatch) UnderWay() func(plan.Object) bool {
-	objects := slices.Collect(maps.Keys(d.underWay))
-	return func(o plan.Object) bool { return slices.Contains(objects, o) }
-}
-
 // Replace plans the actions that a comparison gave in place of all that was planned for its
 // replica, and returns the works of which nothing is left by that: this one has taken over what
-// they were for. What is under way goes on, and an action on such an object is left out; planned
-// is false if all are. more says that something remains that could not be an action yet. Both
-// are for the next comparison: until then the changes count as not written. Call it at the end of
+// they were for. What is under way goes on; no action is on an object that is Busy. planned is
+// false if there are none. more says that something remains that could not be an action yet: it
+// is for the next comparison, until when the changes count as not written. Call it at the end of
 // each comparison, also when there is nothing to do.
 func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (ended []*Work, planned bool) {
 	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
@@ -90,11 +82,8 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 		if o == nil {
 			o = &object{dispatch: d, name: a.Object(), key: w.Key}
 		}
-		if objects[o.name] = o; o.grant == nil {
-			o.plan(now, a, w)
-		} else {
-			more = true
-		}
+		objects[o.name] = o
+		o.plan(now, a, w)
 	}
 	for name, o := range was {
 		if objects[name] == nil && o.drop() {
@@ -113,17 +102,10 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 // Drop takes away all that is planned, with its delays, and returns the works of which nothing
 // is left by that: their replicas are to be compared again, until when the changes count as not
 // written. What is under way goes on.
-func (d *Dispatch) Drop() (ended []*Work) {
+func (d *Dispatch) Drop(now time.Time) (ended []*Work) {
 	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
-		objects := d.replicas[key]
-		former := plannedBy(objects)
-		for _, w := range former {
-			d.queue.next(key).gather(w)
-		}
-		if maps.DeleteFunc(objects, func(_ plan.Object, o *object) bool { return !o.drop() }); len(objects) == 0 {
-			delete(d.replicas, key)
-		}
-		ended = append(ended, d.ended(former)...)
+		former, _ := d.Replace(now, &Work{Key: key}, nil, true)
+		ended = append(ended, former...)
 	}
 	return ended
 }
@@ -196,14 +178,10 @@ func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
 	return failed
 }
 
-// Refused returns the objects of a replica of which the next request is to take less.
-func (d *Dispatch) Refused(replica syncer.Key) (refused []plan.Object) {
-	for name, o := range d.replicas[replica] {
-		if o.last == Refused {
-			refused = append(refused, name)
-		}
-	}
-	return refused
+// Refused reports whether the next request about an object of a replica is to take less.
+func (d *Dispatch) Refused(replica syncer.Key, o plan.Object) bool {
+	is := d.replicas[replica][o]
+	return is != nil && is.last == Refused
 }
 
 // LaneState is how a lane stands at one moment.

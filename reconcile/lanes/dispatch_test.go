@@ -296,7 +296,7 @@ func TestDrop(t *testing.T) {
 		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
 		y.Done(time.Now(), Outcome{Result: Failed, RetryAfter: time.Hour})
 		b.compared(web, false, action(web, "y", plan.Addition))
-		if ended := b.d.Drop(); len(ended) != 1 || ended[0].Key != web || len(b.q.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
+		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.q.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
 			t.Errorf("ended are %v, not written %v", ended, b.q.Oldest())
 		}
 		time.Sleep(2 * time.Hour)
