@@ -120,7 +120,7 @@ func (s *scene) standing(context.Context, string) (all []member.Standing) {
 func (s *scene) settings(change ...func(*Settings)) []Settings {
 	c := config.Cluster{Name: "a"}
 	c.Namespaces = config.Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}}
-	all := []Settings{{Cluster: c, Access: config.Access{Accepted: kubeconfig.Accepted{REST: s.api.config("one"), Hash: "one"}}}}
+	all := []Settings{{Cluster: c, Rules: new(rules.Program).For(c.Name), Access: config.Access{Accepted: kubeconfig.Accepted{REST: s.api.config("one"), Hash: "one"}}}}
 	for _, change := range change {
 		change(&all[0])
 	}

@@ -17,7 +17,7 @@ import (
 type Settings struct {
 	Cluster config.Cluster
 	Access  config.Access
-	// Rules are those for the member; nil: none.
+	// Rules are those for the member.
 	Rules *rules.Set
 	// Annotations are those of Services that replicas get, as globs.
 	Annotations []string
@@ -64,7 +64,7 @@ func (s *Settings) config() member.Config {
 // decoder returns what objects are read with.
 func (s *Settings) decoder() *decode.Decoder {
 	o := decode.Options{Keep: s.keep}
-	if s.Rules != nil {
+	if !s.Rules.Empty() { // or each pod would be decoded whole for them
 		o.Match = s.Rules.Match
 	}
 	return decode.New(o)

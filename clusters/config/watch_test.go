@@ -170,7 +170,7 @@ func TestAnEdit(t *testing.T) {
 	if len(l.Members) != 2 || l.Members["c"].REST == nil || l.Members["b"].Hash != was.Members["b"].Hash {
 		t.Errorf("%+v", l.Members)
 	}
-	if l.Config.Clusters[1].Settings() == was.Config.Clusters[1].Settings() || l.Rules.For("b") == nil || was.Rules.For("b") != nil {
+	if l.Config.Clusters[1].Settings() == was.Config.Clusters[1].Settings() || l.Rules.For("b").Empty() || !was.Rules.For("b").Empty() {
 		t.Error("the edit is not seen")
 	}
 	m.write(file, "clusters: [{}]")

@@ -236,22 +236,6 @@ func TestDecodeSlice(t *testing.T) {
 	}
 }
 
-func TestDecodeNothing(t *testing.T) {
-	d := New(Options{})
-	if got := d.Pod(nil); got.Revision != 0 || got.Object.Name != "" {
-		t.Error(got)
-	}
-	if got := d.Service(nil); got.Revision != 0 {
-		t.Error(got)
-	}
-	if got := d.Endpoints(nil); got.Revision != 0 {
-		t.Error(got)
-	}
-	if got := d.Slice(nil); got.Revision != 0 {
-		t.Error(got)
-	}
-}
-
 // TestDecoderShares checks that what repeats is shared, that what does not is
 // right all the same when slots collide, and that the object is not held.
 func TestDecoderShares(t *testing.T) {

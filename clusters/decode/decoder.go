@@ -5,6 +5,7 @@ package decode
 
 import (
 	"bytes"
+	"cmp"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -28,7 +29,7 @@ type Options struct {
 
 // Decoder turns API objects into the values of package syncer. It keeps nothing
 // of the object but its strings, never panics whatever the object holds, and
-// shares what repeats from one object to the next, so that a list of 50,000
+// shares what repeats from one pod to the next, so that a list of 50,000
 // pods does not hold 50,000 texts of labels before the store has seen it.
 //
 // The sharing is a cache of fixed size where the newer of two contents with the
@@ -40,7 +41,7 @@ type Options struct {
 type Decoder struct {
 	options Options
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of all below: pods are read one at a time
 	seed    maphash.Seed
 	strings [stringSlots]string
 	ports   [portSlots][]syncer.ContainerPort
@@ -57,10 +58,7 @@ const (
 // New returns a Decoder.
 func New(options Options) *Decoder { return &Decoder{options: options, seed: maphash.MakeSeed()} }
 
-// str returns an earlier copy of a short string that tends to repeat.
-func (d *Decoder) str(s string) string { return d.bytes([]byte(s)) }
-
-// bytes is str of a text that is part of something larger.
+// bytes returns an earlier copy of a short text that tends to repeat.
 func (d *Decoder) bytes(s []byte) string {
 	if len(s) == 0 || len(s) > longestShared {
 		return string(s)
@@ -100,19 +98,6 @@ func (d *Decoder) labels() syncer.Labels {
 	return syncer.Labels(d.bytes(s.text[begin:]))
 }
 
-// copyMap copies a map with shared strings; the copy of an empty map is empty,
-// not nil: for a selector that makes a difference.
-func (d *Decoder) copyMap(m map[string]string) map[string]string {
-	if m == nil {
-		return nil
-	}
-	c := make(map[string]string, len(m))
-	for k, v := range m {
-		c[d.str(k)] = d.str(v)
-	}
-	return c
-}
-
 func (d *Decoder) sharedPorts(ports []syncer.ContainerPort) []syncer.ContainerPort {
 	if len(ports) == 0 {
 		return nil
@@ -139,32 +124,22 @@ func (d *Decoder) annotations(m map[string]string) map[string]string {
 			if kept == nil {
 				kept = map[string]string{}
 			}
-			kept[d.str(k)] = v
+			kept[k] = v
 		}
 	}
 	return kept
 }
 
-func (d *Decoder) key(m *metav1.ObjectMeta) syncer.Key {
-	return syncer.Key{Namespace: d.str(m.Namespace), Name: m.Name}
-}
+func keyOf(m *metav1.ObjectMeta) syncer.Key { return syncer.Key{Namespace: m.Namespace, Name: m.Name} }
 
-func (d *Decoder) protocol(p corev1.Protocol) string {
-	if p == "" {
-		return syncer.TCP // the API's default; objects that passed no API server lack it
-	}
-	return d.str(string(p))
-}
+// protocol has the API's default, which objects that passed no API server lack.
+func protocol(p corev1.Protocol) string { return cmp.Or(string(p), syncer.TCP) }
 
-func (d *Decoder) target(ref *corev1.ObjectReference) syncer.TargetRef {
+func target(ref *corev1.ObjectReference) syncer.TargetRef {
 	if ref == nil {
 		return syncer.TargetRef{}
 	}
-	return syncer.TargetRef{
-		Kind: d.str(ref.Kind),
-		Key:  syncer.Key{Namespace: d.str(ref.Namespace), Name: ref.Name},
-		UID:  string(ref.UID),
-	}
+	return syncer.TargetRef{Kind: ref.Kind, Key: syncer.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: string(ref.UID)}
 }
 
 func appProtocol(p *string) syncer.AppProtocol {

@@ -7,6 +7,7 @@ package decode
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
@@ -17,23 +18,18 @@ import (
 // (pkg/controller/endpointslicemirroring/utils.go, shouldMirror).
 const annotationLeader = "control-plane.alpha.kubernetes.io/leader"
 
-// Endpoints converts hand-written Endpoints; nil gives the zero value. An
-// address that is none has an invalid Addr: the rules report and drop it.
+// Endpoints converts hand-written Endpoints. An address that is none has an
+// invalid Addr: the rules report and drop it.
 func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.HandEndpoints] {
-	if e == nil {
-		return store.Versioned[store.HandEndpoints]{}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	_, lock := e.Annotations[annotationLeader]
-	out := store.HandEndpoints{Key: d.key(&e.ObjectMeta), UID: string(e.UID), SkipMirror: lock || e.Labels[syncer.LabelSkipMirror] == "true"}
+	out := store.HandEndpoints{Key: keyOf(&e.ObjectMeta), UID: string(e.UID), SkipMirror: lock || e.Labels[syncer.LabelSkipMirror] == "true"}
 	for i := range e.Subsets {
 		s := &e.Subsets[i]
-		subset := syncer.Subset{Ready: d.addresses(s.Addresses), NotReady: d.addresses(s.NotReadyAddresses)}
+		subset := syncer.Subset{Ready: addresses(s.Addresses), NotReady: addresses(s.NotReadyAddresses)}
 		for j := range s.Ports {
 			p := &s.Ports[j]
 			subset.Ports = append(subset.Ports, syncer.Port{
-				Name: d.str(p.Name), Protocol: d.protocol(p.Protocol), Number: p.Port, AppProtocol: appProtocol(p.AppProtocol),
+				Name: p.Name, Protocol: protocol(p.Protocol), Number: p.Port, AppProtocol: appProtocol(p.AppProtocol),
 			})
 		}
 		out.Subsets = append(out.Subsets, subset)
@@ -41,17 +37,10 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.HandEndpo
 	return store.Versioned[store.HandEndpoints]{Object: out, Revision: kube.Revision(e.ResourceVersion)}
 }
 
-func (d *Decoder) addresses(in []corev1.EndpointAddress) []syncer.Address {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]syncer.Address, len(in))
+func addresses(in []corev1.EndpointAddress) (out []syncer.Address) {
 	for i := range in {
 		a := &in[i]
-		out[i] = syncer.Address{Addr: parseIP(a.IP).Addr, Hostname: a.Hostname, Target: d.target(a.TargetRef)}
-		if a.NodeName != nil {
-			out[i].NodeName = d.str(*a.NodeName)
-		}
+		out = append(out, syncer.Address{Addr: parseIP(a.IP).Addr, Hostname: a.Hostname, NodeName: ptr.Deref(a.NodeName, ""), Target: target(a.TargetRef)})
 	}
 	return out
 }

@@ -14,11 +14,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Pod converts a pod; nil gives the zero value.
+// Pod converts a pod.
 func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
-	if pod == nil {
-		return store.Versioned[syncer.Pod]{}
-	}
 	raw, _ := pod.Marshal() // it writes to memory
 	v, _ := d.ReadPod(raw)
 	return v
@@ -132,7 +129,7 @@ func (d *Decoder) spec(at wire.Path, number uint64, value []byte, p *syncer.Pod)
 	case 0x02020603, 0x02140603: // containerPort
 		s.ports[len(s.ports)-1].Port = int32(number)
 	case 0x02020604, 0x02140604: // protocol
-		s.ports[len(s.ports)-1].Protocol = d.protocol(corev1.Protocol(d.bytes(value)))
+		s.ports[len(s.ports)-1].Protocol = protocol(corev1.Protocol(d.bytes(value)))
 	case 0x020a:
 		p.NodeName = d.bytes(value)
 	case 0x020b:

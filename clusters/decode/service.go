@@ -4,6 +4,8 @@
 package decode
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -12,46 +14,37 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Service converts a Service; nil gives the zero value.
+// Service converts a Service.
 func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
-	if svc == nil {
-		return store.Versioned[syncer.Service]{}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	s := syncer.Service{
-		Key:                      d.key(&svc.ObjectMeta),
+		Key:                      keyOf(&svc.ObjectMeta),
 		UID:                      string(svc.UID),
 		Created:                  unixSeconds(svc.CreationTimestamp.Unix()),
-		Labels:                   d.copyMap(svc.Labels),
+		Labels:                   maps.Clone(svc.Labels),
 		Annotations:              d.annotations(svc.Annotations),
-		Selector:                 d.copyMap(svc.Spec.Selector),
-		ClusterIP:                d.str(svc.Spec.ClusterIP),
+		Selector:                 maps.Clone(svc.Spec.Selector),
+		ClusterIP:                svc.Spec.ClusterIP,
 		PublishNotReadyAddresses: svc.Spec.PublishNotReadyAddresses,
 		ExternalName:             svc.Spec.Type == corev1.ServiceTypeExternalName,
 	}
 	for _, f := range svc.Spec.IPFamilies {
-		s.IPFamilies = append(s.IPFamilies, syncer.Family(d.str(string(f))))
+		s.IPFamilies = append(s.IPFamilies, syncer.Family(f))
 	}
 	for i := range svc.Spec.Ports {
-		s.Ports = append(s.Ports, d.servicePort(&svc.Spec.Ports[i]))
+		s.Ports = append(s.Ports, servicePort(&svc.Spec.Ports[i]))
 	}
 	return store.Versioned[syncer.Service]{Object: s, Revision: kube.Revision(svc.ResourceVersion)}
 }
 
-func (d *Decoder) servicePort(p *corev1.ServicePort) syncer.ServicePort {
-	port := syncer.ServicePort{Name: d.str(p.Name), Protocol: d.protocol(p.Protocol), Port: p.Port, Target: d.targetPort(p)}
-	if p.AppProtocol != nil {
-		port.AppProtocol = new(d.str(*p.AppProtocol))
-	}
-	return port
+func servicePort(p *corev1.ServicePort) syncer.ServicePort {
+	return syncer.ServicePort{Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, Target: targetPort(p), AppProtocol: p.AppProtocol}
 }
 
 // targetPort fills in the API's default, the port itself, for 0 and "".
-func (d *Decoder) targetPort(p *corev1.ServicePort) syncer.TargetPort {
+func targetPort(p *corev1.ServicePort) syncer.TargetPort {
 	switch {
 	case p.TargetPort.Type == intstr.String && p.TargetPort.StrVal != "":
-		return syncer.TargetPort{Name: d.str(p.TargetPort.StrVal)}
+		return syncer.TargetPort{Name: p.TargetPort.StrVal}
 	case p.TargetPort.Type == intstr.Int && p.TargetPort.IntVal != 0:
 		return syncer.TargetPort{Number: p.TargetPort.IntVal}
 	default:

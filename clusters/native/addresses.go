@@ -55,6 +55,3 @@ func note(ready map[string]bool, addresses []syncer.Address, ports []syncer.Port
 		}
 	}
 }
-
-// Equal reports whether two controllers agree.
-func (a Addresses) Equal(b Addresses) bool { return slices.Equal(a, b) }

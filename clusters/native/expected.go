@@ -60,5 +60,5 @@ func (e Expected) metBy(theirs Addresses) bool {
 }
 
 func (e Expected) equal(o Expected) bool {
-	return e.Publishes == o.Publishes && e.Addresses.Equal(o.Addresses)
+	return e.Publishes == o.Publishes && slices.Equal(e.Addresses, o.Addresses)
 }

@@ -71,7 +71,7 @@ func TestExpectsWhatUpstreamWrites(t *testing.T) {
 		"two ports of one name":             {func(s *syncer.Service) { s.Ports = append(s.Ports, s.Ports[0]) }, pod("10.1.0.1", nil), nil},
 	} {
 		got, ok := expect(service(test.service), syncer.EndpointsCapacity, test.pod)
-		if ok != (test.want != nil) || !got.Addresses.Equal(test.want) {
+		if ok != (test.want != nil) || !slices.Equal(got.Addresses, test.want) {
 			t.Errorf("%s: %q, to be compared %t; want %q", name, got.Addresses, ok, test.want)
 		}
 	}

@@ -81,12 +81,7 @@ func (o *Observer) Status() *metrics.NativeStatus {
 	defer o.mu.Unlock()
 	now := time.Now()
 	differing := o.tracker.Disagreements(now.Add(-tolerance))
-	out := &metrics.NativeStatus{BehindSeconds: o.tracker.Behind(now).Seconds(), DifferingCount: len(differing)}
-	for _, d := range differing[:min(len(differing), named)] {
-		out.Differing = append(out.Differing, metrics.NativeDifference{
-			Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since, Ours: d.Ours, Theirs: d.Theirs})
-	}
-	return out
+	return &metrics.NativeStatus{BehindSeconds: o.tracker.Behind(now).Seconds(), DifferingCount: len(differing), Differing: differing[:min(len(differing), named)]}
 }
 
 // theirs is one Endpoints object as far as it is compared.

@@ -4,9 +4,11 @@
 package native
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -64,7 +66,7 @@ func (t *Tracker) Ours(key syncer.Key, expected Expected, present bool, at time.
 // agreed, theirs was the first to change, or it may have followed unseen.
 func (t *Tracker) Theirs(key syncer.Key, addresses Addresses, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
-	if p.hasTheirs == present && p.theirs.Equal(addresses) {
+	if p.hasTheirs == present && slices.Equal(p.theirs, addresses) {
 		t.forget(key, p)
 		return 0, false
 	}
@@ -141,27 +143,16 @@ func (t *Tracker) since(p *pair) time.Time {
 	return p.differ
 }
 
-// Disagreement is a Service about which the two sides differ.
-type Disagreement struct {
-	Service      syncer.Key
-	Since        time.Time
-	Ours, Theirs Addresses
-}
-
 // Disagreements lists Services whose two sides have differed since before the
 // given time, oldest first.
-func (t *Tracker) Disagreements(before time.Time) []Disagreement {
-	var out []Disagreement
+func (t *Tracker) Disagreements(before time.Time) (out []metrics.NativeDifference) {
 	for key, p := range t.services {
 		if !p.differ.IsZero() && t.since(p).Before(before) {
-			out = append(out, Disagreement{Service: key, Since: t.since(p), Ours: p.ours.Addresses, Theirs: p.theirs})
+			out = append(out, metrics.NativeDifference{Namespace: key.Namespace, Service: key.Name, Since: t.since(p), Ours: p.ours.Addresses, Theirs: p.theirs})
 		}
 	}
-	slices.SortFunc(out, func(a, b Disagreement) int {
-		if c := a.Since.Compare(b.Since); c != 0 {
-			return c
-		}
-		return a.Service.Compare(b.Service)
+	slices.SortFunc(out, func(a, b metrics.NativeDifference) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service))
 	})
 	return out
 }

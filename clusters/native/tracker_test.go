@@ -86,7 +86,7 @@ func TestDisagreementsHaveBothSidesAndAge(t *testing.T) {
 		t.Errorf("a difference of no age is reported: %v", got)
 	}
 	got := tracker.Disagreements(after(11))
-	if len(got) != 1 || got[0].Service != key || !got[0].Since.Equal(after(10)) || !got[0].Ours.Equal(ours) || !got[0].Theirs.Equal(theirs) {
+	if len(got) != 1 || got[0].Namespace != key.Namespace || got[0].Service != key.Name || !got[0].Since.Equal(after(10)) || !slices.Equal(got[0].Ours, ours) || !slices.Equal(got[0].Theirs, theirs) {
 		t.Errorf("disagreements %v", got)
 	}
 	tracker.Theirs(key, ours, true, after(20))
@@ -185,11 +185,11 @@ func TestOfIgnoresGrouping(t *testing.T) {
 	}
 	want := Addresses{"10.0.0.1:53/UDP", "10.0.0.1:80/TCP", "10.0.0.2:53/UDP not ready", "10.0.0.2:80/TCP not ready"}
 	for _, subsets := range [][]syncer.Subset{one, two} {
-		if got := Of(subsets); !got.Equal(want) {
+		if got := Of(subsets); !slices.Equal(got, want) {
 			t.Errorf("%v\nwant %v", got, want)
 		}
 	}
-	if got := Of([]syncer.Subset{{Ready: []syncer.Address{address("fd00::1")}}}); !got.Equal(Addresses{"fd00::1"}) {
+	if got := Of([]syncer.Subset{{Ready: []syncer.Address{address("fd00::1")}}}); !slices.Equal(got, Addresses{"fd00::1"}) {
 		t.Errorf("without ports: %v", got)
 	}
 }

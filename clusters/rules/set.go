@@ -95,11 +95,8 @@ func Compile(at *field.Path, rules []Rule) (*Program, field.ErrorList) {
 	return p, nil
 }
 
-// For is the rules of one member; nil if there are none. A nil Program has none.
+// For is the rules of one member.
 func (p *Program) For(member string) *Set {
-	if p == nil {
-		return nil
-	}
 	s := &Set{member: types.String(member), program: p}
 	var said []any
 	for i := range p.rules {
@@ -108,19 +105,13 @@ func (p *Program) For(member string) *Set {
 			said = append(said, i, r.Rule)
 		}
 	}
-	if len(s.rules) == 0 {
-		return nil
-	}
-	id, err := json.Marshal(said)
-	if err != nil { // texts and numbers always marshal
-		return nil
-	}
+	id, _ := json.Marshal(said) // texts and numbers always marshal
 	s.id = string(id)
 	return s
 }
 
-// Set is the rules of one member. A nil Set has none. It is never changed, so all methods
-// are safe for concurrent use.
+// Set is the rules of one member. It is never changed, so all methods are safe for concurrent
+// use.
 type Set struct {
 	member  types.String
 	id      string
@@ -129,20 +120,15 @@ type Set struct {
 }
 
 // ID is what the rules say, and which bits they have, as one comparable text: two Sets of
-// one member with equal IDs match the same pods. Empty for a nil Set.
-func (s *Set) ID() string {
-	if s == nil {
-		return ""
-	}
-	return s.id
-}
+// one member with equal IDs match the same pods.
+func (s *Set) ID() string { return s.id }
+
+// Empty reports whether no rule is for the member.
+func (s *Set) Empty() bool { return len(s.rules) == 0 }
 
 // Match returns which rules match a pod, bit i for rule i of the configuration. One that
 // fails on the pod does not match it. The pod is neither changed nor retained.
 func (s *Set) Match(pod *corev1.Pod) (matches uint64) {
-	if s == nil || pod == nil {
-		return 0
-	}
 	sees := map[string]any{varPod: podValue(pod), varCluster: s.member}
 	left := uint64(perObjectLimit)
 	for _, r := range s.rules {
@@ -176,9 +162,6 @@ func (r *compiledRule) evaluate(sees map[string]any, left uint64) (is bool, cost
 
 // Applies returns which rules are for a Service.
 func (s *Set) Applies(svc *syncer.Service) (applies uint64) {
-	if s == nil {
-		return 0
-	}
 	for _, r := range s.rules {
 		if matchesAny(r.Namespaces, svc.Namespace) && r.services.Matches(labels.Set(svc.Labels)) {
 			applies |= r.bit
@@ -188,20 +171,10 @@ func (s *Set) Applies(svc *syncer.Service) (applies uint64) {
 }
 
 // Then is what each rule of the configuration says, by its index. Read-only.
-func (s *Set) Then() []syncer.Then {
-	if s == nil {
-		return nil
-	}
-	return s.program.then
-}
+func (s *Set) Then() []syncer.Then { return s.program.then }
 
 // Names are the names of all rules of the configuration, by index. Read-only.
-func (s *Set) Names() []string {
-	if s == nil {
-		return nil
-	}
-	return s.program.names
-}
+func (s *Set) Names() []string { return s.program.names }
 
 // matchesAny reports whether one of the globs matches; no globs match all.
 func matchesAny(globs []string, name string) bool {
