@@ -101,7 +101,7 @@ func (c *Core) Waiting() int { return c.queue.Len() }
 func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
 
 // Oldest returns when the oldest change that is not yet written arrived, by member.
-func (c *Core) Oldest() map[string]time.Time { return c.queue.Oldest() }
+func (c *Core) Oldest() map[string]time.Time { return c.dispatch.Oldest() }
 
 // Compare compares the replica that is next, and plans what that comes to; nil if none waits. clock is
 // read before and after. Who stands by plans and tells nothing: its members begin anew before it leads.

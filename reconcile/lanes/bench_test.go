@@ -35,7 +35,7 @@ func BenchmarkCycle(b *testing.B) {
 					g, _ := d.Next(time.Now())
 					g.Done(time.Now(), Outcome{})
 					again := q.Next()
-					if g.Lane == plan.Removal {
+					if g.Action.Lane() == plan.Removal {
 						d.Replace(time.Now(), again, nil, false)
 						q.Done(again)
 						break

@@ -47,15 +47,15 @@ type Dispatch struct {
 	delayed []*object
 	// removed is when a removal was last planned or answered.
 	removed time.Time
-	// repairs are the paces of objects that others change.
-	repairs map[plan.Object]*repair
+	// repairs are until when objects that others change are not put right again.
+	repairs map[plan.Object]time.Time
 }
 
 // NewDispatch returns a Dispatch for what is compared out of the queue.
 func NewDispatch(q *Queue) *Dispatch {
 	return &Dispatch{
 		queue: q, replicas: map[syncer.Key]map[plan.Object]*object{}, namespaces: map[share]*namespace{},
-		underWay: map[plan.Object]*Grant{}, repairs: map[plan.Object]*repair{},
+		underWay: map[plan.Object]*Grant{}, repairs: map[plan.Object]time.Time{},
 	}
 }
 
@@ -68,7 +68,7 @@ func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
 // false if there are none. more says that something remains that could not be an action yet: it
 // is for the next comparison, until when the changes count as not written. Call it at the end of
 // each comparison, also when there is nothing to do.
-func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (ended []*Work, planned bool) {
+func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (over []*Work, planned bool) {
 	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
 	former := plannedBy(was)
 	for _, earlier := range former {
@@ -96,18 +96,18 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	if more {
 		d.queue.next(w.Key).gather(w)
 	}
-	return d.ended(former), !d.queue.finish(w)
+	return ended(former), w.left > 0
 }
 
 // Drop takes away all that is planned, with its delays, and returns the works of which nothing
 // is left by that: their replicas are to be compared again, until when the changes count as not
 // written. What is under way goes on.
-func (d *Dispatch) Drop(now time.Time) (ended []*Work) {
+func (d *Dispatch) Drop(now time.Time) (over []*Work) {
 	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
 		former, _ := d.Replace(now, &Work{Key: key}, nil, true)
-		ended = append(ended, former...)
+		over = append(over, former...)
 	}
-	return ended
+	return over
 }
 
 // plannedBy are the works that planned something.
@@ -121,8 +121,8 @@ func plannedBy(objects map[plan.Object]*object) (works []*Work) {
 }
 
 // ended are those of which nothing is left.
-func (d *Dispatch) ended(works []*Work) []*Work {
-	return slices.DeleteFunc(works, func(w *Work) bool { return !d.queue.finish(w) })
+func ended(works []*Work) []*Work {
+	return slices.DeleteFunc(works, func(w *Work) bool { return w.left > 0 })
 }
 
 // Next grants a place to the action whose turn it is. If none may be sent it is nil, and wake
@@ -136,7 +136,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 		if !ok {
 			break
 		}
-		n := d.namespace(o.key, o.lane)
+		n := d.namespace(o.key, o.action.Lane())
 		if d.underWay[o.name] != nil || n.full(now) {
 			o.seat = sit(&n.parked, o)
 			continue
@@ -201,15 +201,34 @@ func (d *Dispatch) States() (states [laneCount]LaneState) {
 		}
 	}
 	for _, g := range d.underWay {
-		s := &states[g.Lane]
+		s := &states[g.Action.Lane()]
 		note(&s.UnderWay, s, g.Work)
 	}
 	for _, objects := range d.replicas {
 		for _, o := range objects {
-			if s := &states[o.lane]; o.work != nil {
+			if s := &states[o.action.Lane()]; o.work != nil {
 				note(&s.Planned, s, o.work)
 			}
 		}
 	}
 	return states
+}
+
+// Oldest returns, of every member of which something is not written yet, when its oldest
+// change arrived: in the queue, planned, or under way. Changes without a member (repairs, the
+// configuration) are under "". The cost grows with what is not written.
+func (d *Dispatch) Oldest() map[string]time.Time {
+	oldest := map[string]time.Time{}
+	for _, w := range d.queue.pending {
+		keepOldest(oldest, w.arrivals)
+	}
+	for _, g := range d.underWay {
+		keepOldest(oldest, g.Work.arrivals)
+	}
+	for _, objects := range d.replicas {
+		for _, w := range plannedBy(objects) {
+			keepOldest(oldest, w.arrivals)
+		}
+	}
+	return oldest
 }

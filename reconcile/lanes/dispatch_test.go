@@ -124,7 +124,7 @@ func TestHangingNamespaces(t *testing.T) {
 		b.fill(100, "slow", "b", plan.Removal)
 		b.fill(30, "fine", "a", plan.Addition)
 		grants := b.all()
-		if n := count(grants, func(g *Grant) bool { return slow(g) && g.Lane == plan.Addition }); n != 0 {
+		if n := count(grants, func(g *Grant) bool { return slow(g) && g.Action.Lane() == plan.Addition }); n != 0 {
 			t.Errorf("a namespace with %d hanging requests got %d more", len(first), n)
 		}
 		if n := count(grants, inLane(plan.Removal)); n <= latePlaces || len(grants) != Places-len(first) {
@@ -142,7 +142,7 @@ func TestHangingNamespaces(t *testing.T) {
 		for i, g := range first[8:] {
 			time.Sleep(time.Second)
 			b.again(g, Outcome{Result: Failed})
-			if n := count(b.all(), func(g *Grant) bool { return slow(g) && g.Lane == plan.Addition }); n != 1 {
+			if n := count(b.all(), func(g *Grant) bool { return slow(g) && g.Action.Lane() == plan.Addition }); n != 1 {
 				t.Errorf("after hanging request %d ended, %d are granted, want 1", i, n)
 			}
 		}
@@ -263,25 +263,25 @@ func TestReplace(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b.want(b.next(), web, "") // x may not be wanted any more: a comparison will say
-		if z.Done(time.Now(), Outcome{}); len(b.q.Oldest()) != 2 {
-			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest())
+		if z.Done(time.Now(), Outcome{}); len(b.d.Oldest()) != 2 {
+			t.Errorf("x is not written, but the oldest are %v", b.d.Oldest())
 		}
 		third := b.compared(web, false, action(web, "x", plan.Addition))
 		if third == first || third.Causes != 2 {
 			t.Errorf("the third is %+v", third)
 		}
 		x = b.want(b.next(), web, "x")
-		if last := x.Done(time.Now(), Outcome{}); !last || len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
-			t.Errorf("all is written, but left are %v", b.q.Oldest())
+		if last := x.Done(time.Now(), Outcome{}); !last || len(b.d.Oldest()) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.d.Oldest())
 		}
 		b.compared(web, false)
 		b.compare(web, "a")
-		if len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
+		if len(b.d.Oldest()) != 0 || len(b.d.replicas) != 0 {
 			t.Error("a comparison without a difference leaves something")
 		}
 		b.q.Add(time.Now(), web, plan.Addition, of("a"))
 		b.compared(web, true)
-		if len(b.q.Oldest()) != 1 {
+		if len(b.d.Oldest()) != 1 {
 			t.Error("more is to follow, but the change counts as written")
 		}
 	})
@@ -296,16 +296,16 @@ func TestDrop(t *testing.T) {
 		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
 		y.Done(time.Now(), Outcome{Result: Failed, RetryAfter: time.Hour})
 		b.compared(web, false, action(web, "y", plan.Addition))
-		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.q.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
-			t.Errorf("ended are %v, not written %v", ended, b.q.Oldest())
+		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.d.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
+			t.Errorf("ended are %v, not written %v", ended, b.d.Oldest())
 		}
 		time.Sleep(2 * time.Hour)
 		b.want(b.next(), web, "")
 		b.again(x, Outcome{Result: Failed})
 		time.Sleep(time.Minute)
 		b.done(b.want(b.next(), web, "x"))
-		if len(b.q.Oldest()) != 0 || len(b.d.replicas) != 0 {
-			t.Errorf("all is written, but left are %v", b.q.Oldest())
+		if len(b.d.Oldest()) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.d.Oldest())
 		}
 	})
 }

@@ -17,9 +17,8 @@ import (
 type Grant struct {
 	// Action is what is to be sent.
 	Action plan.Action
-	// Work is the comparison that asked for it, Lane that of the action.
+	// Work is the comparison that asked for it.
 	Work *Work
-	Lane Lane
 	// Store is for who sends it: to which store it goes.
 	Store int
 
@@ -53,11 +52,11 @@ type Outcome struct {
 }
 
 func (d *Dispatch) grant(o *object, n *namespace, now time.Time) *Grant {
-	g := &Grant{Action: o.action, Work: o.work, Lane: o.lane, object: o, at: now}
+	g := &Grant{Action: o.action, Work: o.work, object: o, at: now}
 	g.Work.left++
 	o.drop()
 	o.grant, d.underWay[o.name] = g, g
-	d.held[g.Lane]++
+	d.held[g.Action.Lane()]++
 	d.ready.served++
 	n.grants = append(n.grants, g)
 	return g
@@ -70,8 +69,8 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	o, w, d := g.object, g.Work, g.object.dispatch
 	o.grant = nil
 	delete(d.underWay, o.name)
-	d.held[g.Lane]--
-	if g.Lane == plan.Removal {
+	d.held[g.Action.Lane()]--
+	if g.Action.Lane() == plan.Removal {
 		d.removed = now
 	}
 	o.note(now, g, out)
@@ -92,8 +91,8 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	if out.Result == Written {
 		d.reached(now)
 	}
-	d.queue.Add(now, w.Key, g.Lane)
-	return d.queue.finish(w)
+	d.queue.Add(now, w.Key, g.Action.Lane())
+	return w.left == 0
 }
 
 // reached ends the delays of what was lost: the server answers again, and what takes away goes first.
@@ -151,7 +150,7 @@ func (n *namespace) full(now time.Time) bool {
 
 // freed takes an ended grant out of its namespace, and lines up again what waits there.
 func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
-	n := d.namespace(g.object.key, g.Lane)
+	n := d.namespace(g.object.key, g.Action.Lane())
 	n.grants = slices.DeleteFunc(n.grants, func(other *Grant) bool { return other == g })
 	if sent {
 		n.late = now.Sub(g.at) >= hanging
@@ -160,6 +159,6 @@ func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
 		n.parked.Front().Value.(*object).line(now)
 	}
 	if !n.late && len(n.grants) == 0 {
-		delete(d.namespaces, share{g.object.key.Namespace, g.Lane == plan.Removal})
+		delete(d.namespaces, share{g.object.key.Namespace, g.Action.Lane() == plan.Removal})
 	}
 }

@@ -85,11 +85,11 @@ func (w *world) answer(result Result) {
 func (w *world) check() {
 	w.Helper()
 	d := w.d
-	lag := w.q.Oldest()
+	lag := w.d.Oldest()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
-		held[g.Lane]++
+		held[g.Action.Lane()]++
 		if objects[g.Action.Object()] {
 			w.Fatalf("step %d: %v has two requests under way", w.step, g.Action.Object())
 		}
@@ -133,8 +133,8 @@ func (w *world) finish() {
 		time.Sleep(time.Second)
 	}
 	time.Sleep(time.Minute)
-	if len(w.d.replicas)+len(w.d.underWay)+len(w.q.open)+len(w.q.pending)+w.q.Len() > 0 {
-		w.Fatalf("left are %d replicas, %d open works", len(w.d.replicas), len(w.q.open))
+	if len(w.d.replicas)+len(w.d.underWay)+len(w.q.pending)+w.q.Len() > 0 {
+		w.Fatalf("left are %d replicas, %d works", len(w.d.replicas), len(w.q.pending))
 	}
 }
 
@@ -210,7 +210,7 @@ func TestNothingStarves(t *testing.T) {
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
 			want(web, "small", Lane(lane))
 			start := now
-			for b.q.Oldest()["small"] != (time.Time{}) {
+			for b.d.Oldest()["small"] != (time.Time{}) {
 				pass(time.Millisecond)
 			}
 			if took := now.Sub(start); took > limit {
@@ -221,7 +221,7 @@ func TestNothingStarves(t *testing.T) {
 			t.Errorf("the flood is over: %+v", left)
 		}
 		pass(5 * time.Second)
-		if len(b.q.Oldest()) != 0 {
+		if len(b.d.Oldest()) != 0 {
 			t.Errorf("left are %+v", b.d.States())
 		}
 	})

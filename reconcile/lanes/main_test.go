@@ -111,7 +111,7 @@ func text(g *Grant) string {
 	if g == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%s of %s (%s)", g.Action.Name, g.Action.Replica, g.Lane)
+	return fmt.Sprintf("%s of %s (%s)", g.Action.Name, g.Action.Replica, g.Action.Lane())
 }
 
 // fill plans n actions of a lane, each of a replica of its own.
@@ -131,4 +131,6 @@ func count(grants []*Grant, is func(*Grant) bool) (n int) {
 	return n
 }
 
-func inLane(lane Lane) func(*Grant) bool { return func(g *Grant) bool { return g.Lane == lane } }
+func inLane(lane Lane) func(*Grant) bool {
+	return func(g *Grant) bool { return g.Action.Lane() == lane }
+}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -36,7 +34,6 @@ type object struct {
 	// action is what is planned for work; nothing is while work is nil.
 	action plan.Action
 	work   *Work
-	lane   Lane
 	// seat is its place in line, or among those that wait for their namespace. Until due it is
 	// in neither, but among the delayed.
 	seat seat
@@ -80,7 +77,7 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 		if o.err, o.last = out.Err, out.Result; o.last == Refused && less {
 			o.last = Failed
 		}
-		if g.Lane == plan.Removal {
+		if g.Action.Lane() == plan.Removal {
 			o.removals.fail(now)
 		} else {
 			o.others.fail(now)
@@ -94,13 +91,13 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 // plan makes an action what is planned. In the same lane it keeps its place, so that a
 // replica that changes all the time is served as well.
 func (o *object) plan(now time.Time, a plan.Action, w *Work) {
-	stays := o.work != nil && o.lane == a.Lane()
+	stays := o.work != nil && o.action.Lane() == a.Lane()
 	if o.work != nil {
 		o.work.left--
 	}
-	o.action, o.work, o.lane = a, w, a.Lane()
+	o.action, o.work = a, w
 	w.left++
-	if o.lane == plan.Removal {
+	if a.Lane() == plan.Removal {
 		o.dispatch.removed = now
 	}
 	if !stays {
@@ -112,14 +109,14 @@ func (o *object) plan(now time.Time, a plan.Action, w *Work) {
 func (o *object) line(now time.Time) {
 	o.leave()
 	delays := []time.Time{o.asked, o.others.until}
-	if o.lane == plan.Removal {
+	if o.action.Lane() == plan.Removal {
 		delays[1] = o.removals.until
-	} else if r := o.dispatch.repairs[o.name]; r != nil {
-		delays = append(delays, r.until)
+	} else {
+		delays = append(delays, o.dispatch.repairs[o.name])
 	}
 	due := slices.MaxFunc(delays, time.Time.Compare)
 	if !due.After(now) {
-		o.seat = o.dispatch.ready.lines[o.lane].push(o.work.Cause.Cluster, o)
+		o.seat = o.dispatch.ready.lines[o.action.Lane()].push(o.work.Cause.Cluster, o)
 		return
 	}
 	o.due = due
@@ -145,24 +142,14 @@ func (o *object) drop() bool {
 	return o.grant != nil
 }
 
-// repair is the pace at which one object is put right that others change. Until then all waits
-// but what takes away, so that two who disagree do not wear out an API server.
-type repair struct {
-	limiter *rate.Limiter
-	until   time.Time
-}
-
-// repair counts that an object is put right which somebody else has changed.
+// repair counts that an object is put right which somebody else has changed. When that was often
+// all but what takes away waits, so that two who disagree do not wear out an API server.
 func (d *Dispatch) repair(now time.Time, o plan.Object) {
-	r := d.repairs[o]
-	if r == nil {
-		if len(d.repairs) >= manyRepairs {
-			maps.DeleteFunc(d.repairs, func(_ plan.Object, r *repair) bool { return r.limiter.TokensAt(now) >= repairBurst })
-		}
-		r = &repair{limiter: rate.NewLimiter(rate.Every(repairPace), repairBurst)}
-		d.repairs[o] = r
+	rested := now.Add(-repairBurst * repairPace)
+	if len(d.repairs) >= manyRepairs {
+		maps.DeleteFunc(d.repairs, func(_ plan.Object, until time.Time) bool { return until.Before(rested) })
 	}
-	if !now.Before(r.until) && !r.limiter.AllowN(now, 1) {
-		r.until = now.Add(repairPace)
+	if until := d.repairs[o]; !until.After(now) {
+		d.repairs[o] = slices.MaxFunc([]time.Time{until, rested}, time.Time.Compare).Add(repairPace)
 	}
 }

@@ -70,8 +70,6 @@ type Queue struct {
 	// pending is what the next comparison of a key is for, whether it waits for it already or
 	// for an answer.
 	pending map[syncer.Key]*Work
-	// open holds all work that is pending, is being compared, or has something left.
-	open map[*Work]struct{}
 	// order holds the keys that wait, whose number is waiting.
 	order   fair
 	waiting int
@@ -80,7 +78,7 @@ type Queue struct {
 // NewQueue returns an empty queue. provider receives the workqueue's usual metrics under the
 // name until ShutDown; with nil there are none.
 func NewQueue(name string, provider workqueue.MetricsProvider) *Queue {
-	q := &Queue{pending: map[syncer.Key]*Work{}, open: map[*Work]struct{}{}}
+	q := &Queue{pending: map[syncer.Key]*Work{}}
 	if provider == nil {
 		name = "" // the workqueue knows none without a name
 	}
@@ -112,17 +110,9 @@ func (q *Queue) next(key syncer.Key) *Work {
 	w := q.pending[key]
 	if w == nil {
 		w = &Work{Key: key, Lane: plan.Bulk}
-		q.pending[key], q.open[w] = w, struct{}{}
+		q.pending[key] = w
 	}
 	return w
-}
-
-// finish closes a work of which nothing is left, and reports whether that is so.
-func (q *Queue) finish(w *Work) bool {
-	if w.left == 0 {
-		delete(q.open, w)
-	}
-	return w.left == 0
 }
 
 // Next is the replica that is to be compared next; nil if none waits.
@@ -141,17 +131,6 @@ func (q *Queue) Done(w *Work) { q.work.Done(w.Key) }
 
 // ShutDown ends the queue: what is added after is ignored.
 func (q *Queue) ShutDown() { q.work.ShutDown() }
-
-// Oldest returns, of every member of which something is not written yet, when its oldest
-// change arrived: in the queue, under comparison, planned, or under way. Changes without a
-// member (repairs, the configuration) are under "". The cost grows with what is not written.
-func (q *Queue) Oldest() map[string]time.Time {
-	oldest := map[string]time.Time{}
-	for w := range q.open {
-		keepOldest(oldest, w.arrivals)
-	}
-	return oldest
-}
 
 // order is the Queue as the workqueue's storage: it says what comes next and nothing else.
 type order Queue

@@ -45,25 +45,21 @@ func TestNewsIsGathered(t *testing.T) {
 		q.Add(start, k, plan.Bulk, record.Cause{Name: "list", Cluster: "a", Arrival: at(1)})
 		q.Add(start, k, plan.Addition, record.Cause{Name: "late", Cluster: "a", Arrival: at(4), Live: true})
 		q.Add(start, k, plan.Removal, record.Cause{Name: "early", Cluster: "b", Arrival: at(3), Live: true})
+		d := NewDispatch(q)
+		if got := d.Oldest(); !got["a"].Equal(at(1)) || !got["b"].Equal(at(3)) {
+			t.Errorf("the oldest are %v", got)
+		}
 		w := q.Next()
 		if w.Cause.Name != "early" || w.Causes != 3 || w.Lane != plan.Removal {
 			t.Errorf("the work is %+v", w)
 		}
-		oldest := func(a, b int) {
-			t.Helper()
-			if got := q.Oldest(); !got["a"].Equal(at(a)) || !got["b"].Equal(at(b)) {
-				t.Errorf("the oldest are %v", got)
-			}
-		}
-		oldest(1, 3)
 		q.Add(start, k, plan.Bulk, record.Cause{Name: "new", Cluster: "a", Arrival: at(5)})
 		if q.Next() != nil {
 			t.Error("a key is compared twice at once")
 		}
-		d := NewDispatch(q)
 		d.Replace(start, w, nil, false)
 		q.Done(w)
-		if got := q.Oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
+		if got := d.Oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
 			t.Errorf("left are %v", got)
 		}
 	})
