@@ -186,7 +186,7 @@ func (g *ground) standBy() *process {
 	p.access = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
 		return kube.Open(ctx, g.server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
 	})
-	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string, time.Duration) {}, Logger: slog.New(slog.DiscardHandler)})
+	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler)})
 	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default", Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
 	following, end := context.WithCancel(g.t.Context())
 	leading, resign := context.WithCancel(g.t.Context())

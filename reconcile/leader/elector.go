@@ -7,12 +7,17 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"tributary.dev/tributary/metrics"
 )
 
 // retryPeriod bounds the time between two renewals. A candidate looks after up to 2.2
@@ -38,36 +43,43 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// State is what is known of an election.
-type State struct {
-	// Leading is true while this process may write, Since when it was last elected or deposed.
-	Leading bool
-	Since   time.Time
-	// Holder is who holds the Lease as far as was seen; "": nobody, or there is no election.
-	// Lease is its namespace and name, Identity the name of this process.
-	Holder, Lease, Identity string
-	// Err is why the Lease cannot be read or written at present.
-	Err error
-}
-
 // Elector takes part in an election. Run may be called once; State is safe for concurrent use.
 type Elector struct {
-	opts  Options
+	opts Options
+	// lease is what is asked for, term who may count on it, and end ends the candidacy, and with it
+	// the Permit. One goroutine at a time uses them.
+	lease resourcelock.LeaseLock
+	term  Term
+	end   func()
+	// leading is true from the first acknowledged write of a candidacy.
+	leading atomic.Bool
+
 	mu    sync.Mutex
-	state State // guarded by mu; but for Leading, which the Permit tells
+	state metrics.LeaderStatus // guarded by mu; whether it leads the Permit tells
 }
 
 // New returns an Elector that does nothing until Run.
 func New(o Options) *Elector {
-	return &Elector{opts: o, state: State{Lease: o.Namespace + "/" + o.Name, Identity: o.Identity, Since: time.Now()}}
+	e := &Elector{opts: o, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
+	e.lease.LeaseMeta, e.lease.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
+	e.lease.LockConfig.Identity = o.Identity
+	e.state = metrics.LeaderStatus{State: "standby", Since: time.Now().UTC(), Identity: o.Identity, Lease: e.lease.Describe()}
+	return e
 }
 
 // State returns what is known now.
-func (e *Elector) State() State {
+func (e *Elector) State() metrics.LeaderStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.state
-	s.Leading, _ = e.opts.Permit.state()
+	switch held, _ := e.opts.Permit.state(); {
+	case held && e.opts.Disabled:
+		s.State = "alone"
+	case held:
+		s.State = "leading"
+	case s.Holder == s.Identity: // its own Lease, which it may not renew: nobody leads
+		s.Holder = ""
+	}
 	return s
 }
 
@@ -81,37 +93,34 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 		lead(ctx)
 		return
 	}
-	l := newLock(&e.opts, e.saw)
 	for ctx.Err() == nil {
-		e.term(ctx, l, lead)
+		e.candidacy(ctx, lead)
 	}
 }
 
-// term is one candidacy, and the leadership that comes of it. At its end nobody writes.
-func (e *Elector) term(ctx context.Context, l *lock, lead func(context.Context)) {
+// candidacy is one, and the leadership that comes of it. At its end nobody writes.
+func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
-		if !l.leading.Load() { // else lead ends, and then the election
+		if !e.leading.Load() { // else lead ends, and then the election
 			stop()
 		}
 	})()
 	ended := make(chan struct{})
-	l.leading.Store(false)
-	l.end = func() { e.opts.Permit.revoke(); stop() }
+	e.leading.Store(false)
+	e.end = func() { e.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: l.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
+		Lock: (*lock)(e), LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(elected context.Context) {
 				defer close(ended)
 				leading, end := context.WithCancel(ctx)
 				defer context.AfterFunc(elected, end)()
-				e.opts.Logger.Info("this process leads", "lease", l.Describe(), "identity", e.opts.Identity)
-				e.since(time.Now())
+				e.turns("this process leads")
 				lead(leading)
-				e.opts.Logger.Info("this process leads no longer", "lease", l.Describe())
-				e.since(time.Now())
-				l.end()
+				e.turns("this process leads no longer")
+				e.end()
 			},
 			OnStoppedLeading: e.opts.Permit.revoke,
 		},
@@ -119,32 +128,15 @@ func (e *Elector) term(ctx context.Context, l *lock, lead func(context.Context))
 	if err != nil {
 		panic("leader election: " + err.Error()) // of constants, and a duration that the configuration validates
 	}
-	if elector.Run(electing); l.leading.Load() {
+	if elector.Run(electing); e.leading.Load() {
 		<-ended
 	}
 }
 
-// saw notes who holds the Lease, or why that is not known.
-func (e *Elector) saw(holder string, err error) {
-	was := e.State()
-	switch {
-	case err != nil && was.Err == nil:
-		e.opts.Logger.Warn("the leader's Lease is not reached, trying on", "lease", was.Lease, "error", err)
-	case err == nil && was.Holder != holder && holder != "" && holder != was.Identity:
-		e.opts.Logger.Info("another process leads, this one is on standby", "lease", was.Lease, "leader", holder)
-	case err == nil && was.Err == nil && was.Holder == holder:
-		return
-	}
-	if err != nil {
-		holder = was.Holder
-	}
+// turns notes that this process begins or ceases to lead.
+func (e *Elector) turns(what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.state.Holder, e.state.Err = holder, err
-}
-
-func (e *Elector) since(at time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.state.Since = at
+	e.state.Since = time.Now().UTC()
+	e.opts.Logger.Info(what, "lease", e.state.Lease, "identity", e.state.Identity)
 }

@@ -24,7 +24,7 @@ func TestReleaseHandsOverAfterTheWritersEnded(t *testing.T) {
 		if b.elections() != 0 || b.mayWrite() || a.elections() != 1 || !a.mayWrite() {
 			t.Fatalf("elections after an hour: a %d, b %d", a.elections(), b.elections())
 		}
-		if s := b.elector.State(); s.Holder != "a" || s.Leading || s.Err != nil {
+		if s := b.elector.State(); s.Holder != "a" || s.Writes() || s.Error != "" {
 			t.Errorf("b knows %+v", s)
 		}
 		a.wind = 2 * lease // the Lease is renewed meanwhile
@@ -76,12 +76,12 @@ func TestLeaderStopsAndGoesOnWithTheAPI(t *testing.T) {
 		within(t, time.Second, "a leads", a.mayWrite)
 		a.set(func() { a.cut = true })
 		pass(time.Minute)
-		if state := a.elector.State(); a.mayWrite() || state.Leading || state.Err == nil {
+		if state := a.elector.State(); a.mayWrite() || state.Writes() || state.Error == "" {
 			t.Errorf("after a minute without the API: %+v", state)
 		}
 		a.set(func() { a.cut = false })
 		within(t, 2*time.Second+lease*2/9, "a leads again", a.mayWrite)
-		if state := a.elector.State(); !state.Leading || state.Err != nil || state.Holder != "a" {
+		if state := a.elector.State(); !state.Writes() || state.Error != "" || state.Holder != "a" {
 			t.Errorf("state %+v", state)
 		}
 		a.end()
@@ -181,7 +181,7 @@ func TestDisabled(t *testing.T) {
 		a := &process{permit: &Permit{}, ended: make(chan struct{})}
 		a.elector = New(Options{Disabled: true, Permit: a.permit, Logger: slog.New(slog.DiscardHandler)})
 		a.run(t)
-		if pass(time.Hour); !a.mayWrite() || !a.elector.State().Leading {
+		if pass(time.Hour); !a.mayWrite() || a.elector.State().State != "alone" {
 			t.Error("it waits for a Lease that it is not to have")
 		}
 		a.end()

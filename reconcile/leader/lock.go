@@ -7,39 +7,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease as client-go's elector sees it: a candidate sees it only when it can be
-// had. All methods are called by one goroutine at a time.
-type lock struct {
-	resourcelock.LeaseLock
-	opts *Options
-	// saw is told who holds the Lease, or why that is not known; end ends the candidacy, and with it
-	// the Permit.
-	saw func(holder string, err error)
-	end func()
-	// leading is true from the first acknowledged write of a candidacy.
-	leading atomic.Bool
-	term    Term
-}
+// lock is the Elector as client-go's elector sees it, the Lease: a candidate sees it only when it
+// can be had. All methods are called by one goroutine at a time.
+type lock Elector
 
-func newLock(o *Options, saw func(string, error)) *lock {
-	l := &lock{opts: o, saw: saw, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
-	l.LeaseMeta, l.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
-	l.LockConfig.Identity = o.Identity
-	return l
-}
+// Identity implements resourcelock.Interface, as all below do.
+func (l *lock) Identity() string { return l.opts.Identity }
+
+// Describe names the Lease.
+func (l *lock) Describe() string { return l.lease.Describe() }
+
+// RecordEvent does nothing: what is said of leading is in the log.
+func (l *lock) RecordEvent(string) {}
 
 // Get shows a candidate the Lease when nobody can count on it any more, then as one that is
 // free.
 func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
-	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.LeaseLock.Get(ctx); return err })
+	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.lease.Get(ctx); return err })
 	missing := apierrors.IsNotFound(err)
 	now := time.Now()
 	if err == nil {
@@ -60,18 +49,18 @@ func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	return r, raw, err
 }
 
-// Create implements resourcelock.Interface.
+// Create gets the Lease where there is none.
 func (l *lock) Create(ctx context.Context, r Record) error {
-	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Create(ctx, r) })
+	return l.hold(ctx, func(ctx context.Context) error { return l.lease.Create(ctx, r) })
 }
 
-// Update implements resourcelock.Interface. The elector releases the Lease by one without a holder.
+// Update gets or renews the Lease. The elector releases the Lease by one without a holder.
 func (l *lock) Update(ctx context.Context, r Record) error {
 	if r.HolderIdentity == "" {
 		l.opts.Permit.revoke()
-		return l.do(ctx, func(ctx context.Context) error { return l.LeaseLock.Update(ctx, r) })
+		return l.do(ctx, func(ctx context.Context) error { return l.lease.Update(ctx, r) })
 	}
-	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Update(ctx, r) })
+	return l.hold(ctx, func(ctx context.Context) error { return l.lease.Update(ctx, r) })
 }
 
 // hold gets or renews the Lease.
@@ -92,7 +81,7 @@ func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 	defer cancel()
 	client, err := l.opts.Client(ctx)
 	if err == nil {
-		l.LeaseLock.Client = client.CoordinationV1()
+		l.lease.Client = client.CoordinationV1()
 		err = send(ctx)
 	}
 	switch {
@@ -102,4 +91,22 @@ func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 		l.saw("", err)
 	}
 	return err
+}
+
+// saw notes who holds the Lease, or why that is not known.
+func (l *lock) saw(holder string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.state
+	if err != nil {
+		if s.Error == "" {
+			l.opts.Logger.Warn("the leader's Lease is not reached, trying on", "lease", s.Lease, "error", err)
+		}
+		s.Error = err.Error()
+		return
+	}
+	if s.Holder != holder && holder != "" && holder != s.Identity {
+		l.opts.Logger.Info("another process leads, this one is on standby", "lease", s.Lease, "leader", holder)
+	}
+	s.Holder, s.Error = holder, ""
 }

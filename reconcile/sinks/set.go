@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -20,7 +21,7 @@ type Options struct {
 	// Hold is leader.Permit.Hold.
 	Hold func(context.Context) (bounded context.Context, release func(), ok bool)
 	// Observe is told about each request; it must not wait.
-	Observe func(sink, result string, took time.Duration)
+	Observe func(sink, result string)
 	Logger  *slog.Logger
 }
 
@@ -38,24 +39,6 @@ type Spec struct {
 	Rate float64
 	// Config identifies all of the above: one of another Config is another sink.
 	Config string
-}
-
-// Status is how a sink stands.
-type Status struct {
-	Name, URL string
-	// State is "live", "failing" (the last request was not acknowledged), or "standby":
-	// another process tells it.
-	State string
-	// Lag is the age of the oldest change that is not acknowledged, from the end of its
-	// window; what is refused is left out.
-	Lag time.Duration
-	// Services are told; Pending are not acknowledged as they are, Refused are those among
-	// them that the receiver does not take.
-	Services, Pending, Refused int
-	// Requests were sent by this process; Failures were not acknowledged.
-	Requests, Failures uint64
-	LastAcknowledged   time.Time
-	LastError          string
 }
 
 // Set are the sinks of an installation. All methods are safe for concurrent use; Run must
@@ -132,27 +115,22 @@ func (s *Set) Tell(key syncer.Key, now *Service) {
 	defer s.mu.Unlock()
 	at := time.Now()
 	for _, one := range s.sinks {
-		if now != nil && one.spec.Selects(key, now.labels) {
-			one.tell(key, now, at)
-		} else {
-			one.tell(key, nil, at)
-		}
+		one.tell(key, now, at)
 	}
 }
 
 // Status returns how each sink stands, in the order of the configuration.
-func (s *Set) Status() []Status {
+func (s *Set) Status() (all []metrics.SinkStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Status, 0, len(s.sinks))
 	for _, one := range s.sinks {
-		out = append(out, one.is(time.Now()))
+		all = append(all, one.is(time.Now()))
 	}
-	return out
+	return all
 }
 
-// is tells how the sink stands.
-func (s *sink) is(now time.Time) Status {
+// is tells how the sink stands. What is refused counts in no lag.
+func (s *sink) is(now time.Time) metrics.SinkStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.status
@@ -167,7 +145,7 @@ func (s *sink) is(now time.Time) Status {
 			out.Refused++
 			continue
 		}
-		out.Lag = max(out.Lag, now.Sub(is.due))
+		out.LagSeconds = max(out.LagSeconds, now.Sub(is.due).Seconds())
 	}
 	return out
 }

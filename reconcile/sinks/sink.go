@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -70,14 +71,14 @@ type sink struct {
 	services, pending map[syncer.Key]*state // of all replicas; a nil now is one that is not told
 	inventory         time.Time             // when the next one is due
 	generation        int64
-	status            Status
+	status            metrics.SinkStatus
 }
 
 func newSink(spec Spec, o *Options) *sink {
 	s := &sink{
 		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses, stop: func() {},
 		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
-		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: Status{Name: spec.Name, State: "standby"},
+		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: metrics.SinkStatus{Name: spec.Name, State: "standby"},
 	}
 	if where, err := url.Parse(spec.URL); err == nil { // a query may hold a secret
 		where.RawQuery, where.User, where.Fragment = "", nil, ""
@@ -86,10 +87,13 @@ func newSink(spec Spec, o *Options) *sink {
 	return s
 }
 
-// tell takes what a replica is; nil: it is not there, or not selected.
+// tell takes what a replica is; nil: it is not there. One that is not selected is not there either.
 func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now != nil && !s.spec.Selects(key, now.labels) {
+		now = nil
+	}
 	is := s.services[key]
 	if is == nil {
 		is = &state{}
@@ -170,7 +174,7 @@ func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bo
 	}
 	s.next = now.Add(time.Duration(float64(time.Second) / s.spec.Rate))
 	o := s.post(ctx, slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]")))
-	s.opts.Observe(s.spec.Name, string(o.result), time.Since(now))
+	s.opts.Observe(s.spec.Name, string(o.result))
 	s.land(batch, o, time.Now())
 	return 0
 }

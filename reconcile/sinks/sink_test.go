@@ -150,7 +150,7 @@ func play(t *testing.T, window, removal time.Duration, change func(*Spec), scene
 		w.all.Store(&map[syncer.Key]struct{}{})
 		w.held.Store(true)
 		w.set = New(Options{
-			Instance: "default", Observe: func(string, string, time.Duration) {}, Logger: slog.New(slog.DiscardHandler),
+			Instance: "default", Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler),
 			Hold: func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, w.held.Load() },
 		})
 		spec := Spec{Name: "lb", Selects: func(syncer.Key, map[string]string) bool { return true }, Window: window, RemovalWindow: removal, Rate: 5}
@@ -293,7 +293,7 @@ func TestFailures(t *testing.T) {
 			if n := len(strings.Split(w.told(), "; ")); n < 7 || n > 20 {
 				t.Errorf("%s: %d requests in five minutes", name, n)
 			}
-			if s := w.set.Status()[0]; s.State != "failing" || s.Pending != 1 || s.Lag < 4*time.Minute || s.LastError == "" {
+			if s := w.set.Status()[0]; s.State != "failing" || s.Pending != 1 || s.LagSeconds < 240 || s.LastError == "" {
 				t.Errorf("%s: %+v", name, s)
 			}
 			w.tell("web", "3")
@@ -308,7 +308,7 @@ func TestFailures(t *testing.T) {
 			w.receiver.set(nil)
 			pass(time.Minute)
 			w.expect(t, "web=3")
-			if s := w.set.Status()[0]; s.State != "live" || s.Pending != 0 || s.Lag != 0 {
+			if s := w.set.Status()[0]; s.State != "live" || s.Pending != 0 || s.LagSeconds != 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
 		})
@@ -328,7 +328,7 @@ func TestOneServiceIsRefused(t *testing.T) {
 			w.tell(fmt.Sprint("s", i), "1")
 		}
 		pass(time.Minute)
-		if s := w.set.Status()[0]; s.Refused != 1 || s.Pending != 1 || s.Lag != 0 || strings.Count(w.state(), ":1") != 19 {
+		if s := w.set.Status()[0]; s.Refused != 1 || s.Pending != 1 || s.LagSeconds != 0 || strings.Count(w.state(), ":1") != 19 {
 			t.Errorf("%+v, told %s", s, w.state())
 		}
 		w.told()

@@ -84,7 +84,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
 	a.sinks = sinks.New(sinks.Options{
 		Instance: loaded.Config.Instance, Version: o.Build.Version, Hold: a.permit.Hold, Logger: o.Logger,
-		Observe: func(sink, result string, _ time.Duration) { a.metrics.SinkRequest(sink, result) },
+		Observe: a.metrics.SinkRequest,
 	})
 	a.set = clusters.NewSet(clusters.Options{
 		Dirty: a.dirty, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,

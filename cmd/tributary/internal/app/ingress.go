@@ -204,18 +204,5 @@ func (a *App) leaderStatus() metrics.LeaderStatus {
 	if elector == nil || !a.reconciler.Cache.HasSynced() {
 		return metrics.LeaderStatus{}
 	}
-	e := elector.State()
-	out := metrics.LeaderStatus{State: "standby", Since: e.Since.UTC(), Identity: e.Identity, Holder: e.Holder, Lease: e.Lease}
-	switch {
-	case e.Leading && !a.running().Config.LeaderElection.Enabled:
-		out.State = "alone"
-	case e.Leading:
-		out.State = "leading"
-	case out.Holder == out.Identity: // its own Lease, which it may not renew: nobody leads
-		out.Holder = ""
-	}
-	if e.Err != nil {
-		out.Error = e.Err.Error()
-	}
-	return out
+	return elector.State()
 }

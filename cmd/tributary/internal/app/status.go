@@ -46,12 +46,7 @@ func (a *App) status() metrics.Status {
 			s.Lanes = append(s.Lanes, one)
 		}
 	})
-	for _, k := range a.sinks.Status() {
-		s.Sinks = append(s.Sinks, metrics.SinkStatus{
-			Name: k.Name, URL: k.URL, State: k.State, LagSeconds: max(0, k.Lag.Seconds()), Services: k.Services, Pending: k.Pending, Refused: k.Refused,
-			Requests: k.Requests, Failures: k.Failures, LastAcknowledged: k.LastAcknowledged.UTC(), LastError: k.LastError,
-		})
-	}
+	s.Sinks = a.sinks.Status()
 	return s
 }
 
