@@ -60,8 +60,8 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 		p.after(0, p.tell)
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
-	for _, kind := range cache.Kinds {
-		follow(p.ingress, Query{Kind: Kind(kind.Resource.Resource), Labels: kind.Labels}, reading[cache.Object]{p.cache.Sink(kind.Kind), func(o Object) *cache.Object { return cache.Decode(o, instance) }})
+	for kind, of := range cache.Kinds {
+		follow(p.ingress, Query{Kind: Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o Object) *cache.Object { return cache.Decode(o, instance) }})
 	}
 	p.configure(w.config)
 	p.poll()
@@ -250,7 +250,7 @@ type attempt struct {
 // request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
 	until, a := p.until, &attempt{process: p, action: g.Action, knew: p.knew[g.Action.Replica]}
-	a.id = ID{Kind(write.Resources[a.action.Kind].Resource), a.action.Object().Namespace, a.action.Name}
+	a.id = ID{Kind(cache.Kinds[a.action.Kind].Resource.Resource), a.action.Object().Namespace, a.action.Name}
 	answered := func(o *cache.Object, err error) {
 		p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
 		p.underWay--

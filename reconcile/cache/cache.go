@@ -39,7 +39,7 @@ type Cache struct {
 	// slices are those among them that stand under a replica's name, sorted by their own.
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
-	streams [plan.KindEndpoints + 1]stream
+	streams [len(Kinds)]stream
 	synced  chan struct{}
 }
 

@@ -53,8 +53,8 @@ func newBench() *bench {
 	b.Cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
 		b.news = append(b.news, o.String()+" → "+replica.String())
 	}})
-	for _, k := range Kinds {
-		(&sink{b.Cache, k.Kind}).Listed(nil, 1)
+	for kind := range Kinds {
+		(&sink{b.Cache, plan.Kind(kind)}).Listed(nil, 1)
 	}
 	return b
 }
@@ -154,11 +154,11 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 
 func TestSyncedOnceAllIsListed(t *testing.T) {
 	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
-	for i, k := range Kinds {
+	for i := range Kinds {
+		s := &sink{c, plan.Kind(i)}
 		if c.HasSynced() {
-			t.Fatalf("synced before %s", k.Kind)
+			t.Fatalf("synced before %s", s.kind)
 		}
-		s := &sink{c, k.Kind}
 		s.Following(false, errTest)
 		if c.Trouble() == nil {
 			t.Error("a stream is refused, and there is no trouble")

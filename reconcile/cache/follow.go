@@ -16,32 +16,31 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Kinds are what is followed. All Services and Endpoints come over the wire, because one of
+// Kinds are what is followed, by plan.Kind. All Services and Endpoints come over the wire, because one of
 // somebody else stands in the way of a replica of its name, until it goes; of what is not ours
 // no more than that it is there is kept. Slices that controllers of the ingress cluster make
 // follow from its Services and are in nobody's way, so a selector keeps them off the wire.
 var Kinds = [...]struct {
-	plan.Kind
 	kube.Resource
 	Labels string
 }{
-	{plan.KindNamespace, kube.Namespaces, ""},
-	{plan.KindService, kube.Services, ""},
-	{plan.KindEndpointSlice, kube.EndpointSlices, syncer.LabelSliceManagedBy + " notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + ")"},
-	{plan.KindEndpoints, kube.Endpoints, ""},
+	plan.KindNamespace:     {kube.Namespaces, ""},
+	plan.KindService:       {kube.Services, ""},
+	plan.KindEndpointSlice: {kube.EndpointSlices, syncer.LabelSliceManagedBy + " notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + ")"},
+	plan.KindEndpoints:     {kube.Endpoints, ""},
 }
 
 // Follow follows what stands until ctx ends, and returns when all that it started has. It is
 // called once. fault is told of what the cluster sent and nobody could read; nil: nobody is.
 func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(error)) {
 	var group sync.WaitGroup
-	for _, k := range Kinds {
+	for kind, k := range Kinds {
 		convert := func(content []byte) (*Object, error) {
 			in, err := k.Object(content)
 			return Decode(in, c.options.Instance), err
 		}
 		query := kube.Query{Resource: k.Resource, Labels: k.Labels}
-		follower := kube.NewFollower(query, func() kube.Convert[Object] { return convert }, access, c.Sink(k.Kind), fault)
+		follower := kube.NewFollower(query, func() kube.Convert[Object] { return convert }, access, c.Sink(plan.Kind(kind)), fault)
 		group.Go(func() { follower.Run(ctx) })
 	}
 	group.Wait()

@@ -5,31 +5,12 @@ package write
 
 import (
 	"errors"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/plan"
 )
-
-// Error is a request to the ingress cluster that did not succeed.
-type Error struct {
-	Verb   plan.Verb
-	Object plan.Object
-	// Result says what the answer means, see Meaning.
-	Result metrics.WriteResult
-	Err    error
-}
-
-// Error implements error.
-func (e *Error) Error() string {
-	return fmt.Sprintf("%s %s in the ingress cluster: %v", e.Verb, e.Object, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 // Meaning is what the error of Send means.
 //
@@ -71,18 +52,14 @@ func Lost(err error) bool {
 	return !answered && Meaning(err) == metrics.WriteFailed
 }
 
-// TakesLess reports whether what the object loses is to be sent by itself next: the answer was none
-// of success, not found, a conflict and too many requests.
-func TakesLess(result metrics.WriteResult) bool {
-	switch result {
-	case metrics.WriteForbidden, metrics.WriteInvalid, metrics.WriteTimeout, metrics.WriteFailed:
-		return true
-	}
-	return false
-}
-
 // Outdated reports whether the action was compared with what does not stand any more: what
 // does is to be read.
 func Outdated(result metrics.WriteResult) bool {
 	return result == metrics.WriteConflict || result == metrics.WriteExists || result == metrics.WriteNotFound
+}
+
+// TakesLess reports whether what the object loses is to be sent by itself next: the answer was none
+// of success, not found, a conflict and too many requests.
+func TakesLess(result metrics.WriteResult) bool {
+	return result != metrics.WriteOK && result != metrics.WriteThrottled && !Outdated(result)
 }

@@ -5,6 +5,7 @@ package write
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,8 +65,8 @@ func New(session func(context.Context) (Session, error), instance string, observ
 
 // Send sends one action, within a deadline of seconds. o is what is known to stand since,
 // or to be gone: what the answer showed, or where that says that something else stands than
-// the action was compared with, what a read shows. It is nil where nothing is known. The
-// error is nil or an *Error; Meaning says what to make of it.
+// the action was compared with, what a read shows. It is nil where nothing is known. Meaning
+// says what to make of the error.
 func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(&a))
 	defer cancel()
@@ -81,7 +82,7 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 	if Outdated(result) {
 		o = w.read(ctx, session, &a)
 	}
-	return o, &Error{Verb: a.Verb, Object: a.Object(), Result: result, Err: err}
+	return o, fmt.Errorf("%s %s in the ingress cluster: %w", a.Verb, a.Object(), err)
 }
 
 // send makes the request of an action.
@@ -124,7 +125,7 @@ func Gone(a *plan.Action) *cache.Object {
 
 // read asks what stands under the object's name; nil where the cluster does not tell.
 func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
-	object, err := session.Ask(ctx, Resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
+	object, err := session.Ask(ctx, cache.Kinds[a.Kind].Resource, syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
 	switch {
 	case err != nil:
 	case object == nil:
@@ -133,12 +134,6 @@ func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cac
 		return cache.Decode(object, w.instance)
 	}
 	return nil
-}
-
-// Resources are what the kinds of actions are called in requests.
-var Resources = map[plan.Kind]kube.Resource{
-	plan.KindNamespace: kube.Namespaces, plan.KindService: kube.Services,
-	plan.KindEndpoints: kube.Endpoints, plan.KindEndpointSlice: kube.EndpointSlices,
 }
 
 func request(client kubernetes.Interface, a *plan.Action) *rest.Request {
@@ -155,7 +150,7 @@ func request(client kubernetes.Interface, a *plan.Action) *rest.Request {
 	default:
 		r = through.Delete().Name(a.Name)
 	}
-	return r.MaxRetries(0).Resource(Resources[a.Kind].Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
+	return r.MaxRetries(0).Resource(cache.Kinds[a.Kind].Resource.Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
 }
 
 var _ Session = (*kube.Session)(nil)
