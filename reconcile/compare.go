@@ -4,9 +4,6 @@
 package reconcile
 
 import (
-	"cmp"
-	"slices"
-
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
@@ -87,28 +84,11 @@ func (c *Comparison) troubles() (out metrics.Trouble) {
 // tell passes on to the sinks what a replica is to be, whatever the ingress cluster makes of
 // it.
 func (r *Reconciler) tell(c *Comparison) {
-	if !r.opts.Sinks.Any() {
-		return
-	}
-	if c.Want == nil {
+	switch {
+	case !r.opts.Sinks.Any():
+	case c.Want == nil:
 		r.opts.Sinks.Tell(c.Replica, nil)
-		return
+	default:
+		r.opts.Sinks.Tell(c.Replica, sinks.NewService(c.Want.Labels, c.Want.Backends()))
 	}
-	backends := c.Want.Backends()
-	endpoints := make([]sinks.Endpoint, len(backends))
-	for i := range backends {
-		b := &backends[i]
-		ports := make([]sinks.Port, len(b.Ports))
-		for j, p := range b.Ports {
-			ports[j] = sinks.Port{Name: p.Name, Port: p.Number, Protocol: p.Protocol, AppProtocol: p.AppProtocol.Value}
-		}
-		endpoints[i] = sinks.Endpoint{Address: b.Addr.String(), Ports: ports, Cluster: b.Member, Zone: b.Zone,
-			Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
-	}
-	r.opts.Sinks.Tell(c.Replica, sinks.NewService(c.Want.Labels, endpoints))
-}
-
-// lane is the most urgent of the actions'.
-func lane(actions []plan.Action) plan.Lane {
-	return slices.MinFunc(actions, func(a, b plan.Action) int { return cmp.Compare(a.Lane(), b.Lane()) }).Lane()
 }

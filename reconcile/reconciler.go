@@ -242,15 +242,12 @@ func (r *Reconciler) Lead(ctx context.Context) {
 
 // request sends what was granted.
 func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
-	bounded, release, ok := r.opts.Permit.Hold(ctx)
-	if ok {
-		defer release()
-	}
 	var object *cache.Object
 	err, lapsed := errNotSent, true
-	if ok {
+	if bounded, release, ok := r.opts.Permit.Hold(ctx); ok {
 		object, err = r.writer.Send(bounded, g.Action)
 		lapsed = bounded.Err() != nil
+		release()
 	}
 	var ended []record.Change
 	r.Step(func(core *Core, now time.Time) { ended = core.Answered(now, g, object, err, lapsed) })

@@ -50,7 +50,8 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)
 	switch {
 	case planned:
-		own.rec.Lane = lane(of.Actions).String()
+		urgent := slices.MinFunc(of.Actions, func(a, b plan.Action) int { return cmp.Compare(a.Lane(), b.Lane()) })
+		own.rec.Lane = urgent.Lane().String()
 		c.changes[w] = own
 	case own.more || len(of.Actions) > 0:
 		c.unfinished[w.Key] = own

@@ -5,14 +5,14 @@ package sinks
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -28,13 +28,13 @@ const (
 type Service struct {
 	labels    map[string]string
 	endpoints json.RawMessage
-	ready     map[string]bool // ip:port of those that are; an endpoint without ports by its address
+	ready     map[netip.AddrPort]bool // those that are; an endpoint without ports by port 0
 }
 
-// Endpoint is one address of a Service with the ports that it serves there, as it is told.
-type Endpoint struct {
+// endpoint is one address of a Service with the ports that it serves there, as it is told.
+type endpoint struct {
 	Address     string `json:"address"`
-	Ports       []Port `json:"ports"`
+	Ports       []port `json:"ports"`
 	Cluster     string `json:"cluster"`
 	Zone        string `json:"zone,omitempty"`
 	Ready       bool   `json:"ready"`
@@ -42,34 +42,33 @@ type Endpoint struct {
 	Terminating bool   `json:"terminating"`
 }
 
-// Port is one port of an endpoint.
-type Port struct {
+// port is one port of an endpoint.
+type port struct {
 	Name        string `json:"name,omitempty"`
 	Port        int32  `json:"port"`
 	Protocol    string `json:"protocol"`
 	AppProtocol string `json:"appProtocol,omitempty"`
 }
 
-// NewService makes what is told of a replica whose Service has the labels. The endpoints
-// may come in any order, and become its own.
-func NewService(labels map[string]string, endpoints []Endpoint) *Service {
-	slices.SortFunc(endpoints, func(a, b Endpoint) int {
-		return cmp.Or(strings.Compare(a.Address, b.Address), strings.Compare(a.Cluster, b.Cluster), slices.CompareFunc(a.Ports, b.Ports, func(a, b Port) int {
-			return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port), strings.Compare(a.Protocol, b.Protocol))
-		}))
-	})
-	s := &Service{labels: labels, endpoints: marshal(endpoints), ready: map[string]bool{}}
-	for i := range endpoints {
-		e := &endpoints[i]
-		if e.Ready && len(e.Ports) == 0 {
-			s.ready[e.Address] = true
+// NewService makes what is told of a replica whose Service has the labels.
+func NewService(labels map[string]string, backends []plan.Backend) *Service {
+	s, endpoints := &Service{labels: labels, ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
+	for i := range backends {
+		b := &backends[i]
+		e := endpoint{Address: b.Addr.String(), Ports: make([]port, len(b.Ports)), Cluster: b.Member, Zone: b.Zone, Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
+		if b.Ready && len(b.Ports) == 0 {
+			s.ready[netip.AddrPortFrom(b.Addr, 0)] = true
 		}
-		for _, p := range e.Ports {
-			if e.Ready {
-				s.ready[net.JoinHostPort(e.Address, strconv.Itoa(int(p.Port)))] = true
+		for j, p := range b.Ports {
+			e.Ports[j] = port{p.Name, p.Number, p.Protocol, p.AppProtocol.Value}
+			if b.Ready {
+				s.ready[netip.AddrPortFrom(b.Addr, uint16(p.Number))] = true
 			}
 		}
+		endpoints[i] = e
 	}
+	slices.SortStableFunc(endpoints, func(a, b endpoint) int { return strings.Compare(a.Address, b.Address) })
+	s.endpoints = marshal(endpoints)
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -119,7 +121,7 @@ func addresses(d *document) string {
 	if d.Deleted {
 		return "-"
 	}
-	var endpoints []Endpoint
+	var endpoints []endpoint
 	_ = json.Unmarshal(d.Endpoints, &endpoints)
 	var out []string
 	for _, e := range endpoints {
@@ -188,10 +190,12 @@ func (w *world) tell(name, text string) {
 		w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, nil)
 		return
 	}
-	var endpoints []Endpoint
+	var endpoints []plan.Backend
 	for a := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
 		ready := !strings.HasPrefix(a, "(")
-		endpoints = append(endpoints, Endpoint{Address: "10.0.0." + strings.Trim(a, "()"), Cluster: "a", Ready: ready, Serving: ready, Ports: []Port{{Port: 80, Protocol: "TCP"}}})
+		endpoints = append(endpoints, plan.Backend{Member: "a", Endpoint: syncer.Endpoint{
+			Addr: netip.MustParseAddr("10.0.0." + strings.Trim(a, "()")), Ready: ready, Serving: ready, Ports: []syncer.Port{{Number: 80, Protocol: "TCP"}},
+		}})
 	}
 	w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, NewService(map[string]string{"name": name}, endpoints))
 }
