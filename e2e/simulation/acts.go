@@ -332,18 +332,15 @@ var acts = []act{
 	{"stale-after", 1, false, onMember(func(m *MemberConfig, s Step) { m.StaleAfter = span(5+s.C%3) * time.Duration(s.B%2) })},
 	{"namespaces", 1, false, onMember(func(m *MemberConfig, s Step) { m.only([][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]) })},
 	{"leave", 1, false, spell(func(w *world, s Step) (end func()) {
-		name := w.pick(s).name
-		m := w.config.member(name)
-		if m == nil || len(w.config.Members) == 1 {
+		at := s.A % len(w.config.Members)
+		left := w.config.Members[at]
+		if len(w.config.Members) == 1 {
 			return nil
 		}
-		again := *m
-		w.reconfigure(func(c *Config) {
-			c.Members = slices.DeleteFunc(c.Members, func(m MemberConfig) bool { return m.Name == name })
-		})
+		w.reconfigure(func(c *Config) { c.Members = slices.Delete(c.Members, at, at+1) })
 		return func() {
 			w.reconfigure(func(c *Config) {
-				c.Members = append(c.Members, again)
+				c.Members = append(c.Members, left)
 				slices.SortFunc(c.Members, func(a, b MemberConfig) int { return strings.Compare(a.Name, b.Name) })
 			})
 		}

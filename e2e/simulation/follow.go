@@ -198,23 +198,25 @@ func (f *follower) tell(revision uint64, list bool) {
 	}
 }
 
-// reached is up to which revision the Course has been told all.
+// reached is up to which revision the Course has been told all; nil has been told nothing.
 func (f *follower) reached() uint64 {
-	if len(f.told) == 0 {
+	if f == nil || len(f.told) == 0 {
 		return 0
 	}
 	return f.told[len(f.told)-1].revision
 }
 
 // follows reports whether a stream brings news.
-func (f *follower) follows() bool { return f.stream != nil && f.stream.watch != nil && f.list == nil }
+func (f *follower) follows() bool {
+	return f != nil && f.stream != nil && f.stream.watch != nil && f.list == nil
+}
 
 // shown is what told of a revision first; nil: nothing has.
 func (f *follower) shown(revision uint64) *telling {
-	if at := slices.IndexFunc(f.told, func(t telling) bool { return t.revision >= revision }); at >= 0 {
-		return &f.told[at]
+	if f.reached() < revision {
+		return nil
 	}
-	return nil
+	return &f.told[slices.IndexFunc(f.told, func(t telling) bool { return t.revision >= revision })]
 }
 
 // relist has a complete list read beside the stream.

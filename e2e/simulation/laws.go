@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
@@ -157,7 +158,7 @@ func (l *laws) excused(d difference) time.Duration {
 			continue
 		}
 		if pod := w.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead && pod.cluster == c {
-			if told := m.shown(d.key.Namespace, pod.last); told != nil && !told.list { // what a list lacks is asked for first
+			if told := m.stream(member.Pods, d.key.Namespace).shown(pod.last); told != nil && !told.list { // what a list lacks is asked for first
 				from = max(from, told.at)
 				continue
 			}
@@ -277,7 +278,7 @@ func (l *laws) waited(a *attempt, at place) {
 	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}
-	told := m.shown(a.action.Replica.Namespace, pod.last)
+	told := m.stream(member.Pods, a.action.Replica.Namespace).shown(pod.last)
 	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name])) && l.writes-told.writes > goAhead {
 		l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
 	}

@@ -15,19 +15,24 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 )
 
-// fault is what is wrong with a link.
-type fault string
+// fault is what is wrong with a link: so many requests in a hundred are answered with an error before
+// they have an effect.
+type fault struct {
+	name    string
+	percent int
+	err     error
+}
 
 // The faults.
-const (
-	sound   fault = ""
-	cut     fault = "cut"     // connections are refused, open ones break
-	silent  fault = "silent"  // nothing comes back, nothing breaks
-	lossy   fault = "lossy"   // one request in three breaks, before its effect or after
-	busy    fault = "busy"    // one request in two is answered with 429
-	broken  fault = "broken"  // one request in two is answered with 503
-	refused fault = "refused" // every request is answered with 401
-	jumbled fault = "jumbled" // a message takes no time, or seconds
+var (
+	sound   = &fault{}
+	cut     = &fault{"cut", 100, errBroken}   // open connections break, too
+	silent  = &fault{"silent", 100, errHangs} // nothing breaks
+	lossy   = &fault{"lossy", 17, errBroken}  // as many break after their effect
+	busy    = &fault{"busy", 50, apierrors.NewTooManyRequests("please try again later", 2)}
+	broken  = &fault{"broken", 50, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))}
+	refused = &fault{"refused", 100, apierrors.NewUnauthorized("Unauthorized")}
+	jumbled = &fault{name: "jumbled"} // a message takes no time, or seconds
 )
 
 // link is how a process reaches a cluster. It outlives the process.
@@ -40,7 +45,7 @@ type link struct {
 	// latency is how long a message takes, give or take a half; fault is what is wrong; refusing is
 	// what the rights were withdrawn to: kinds in namespaces, or in all.
 	latency  time.Duration
-	fault    fault
+	fault    *fault
 	refusing map[ID]bool
 	streams  []*stream
 	// troubled is until when something was last wrong, or on its way for long.
@@ -123,23 +128,15 @@ var errHangs = errors.New("hangs")
 
 // arrives has a request arrive, or not.
 func (l *link) arrives(of ID, act func(*Cluster) (any, error)) (any, error) {
-	switch {
-	case l.fault == cut, l.fault == lossy && l.chance(17):
-		return nil, errBroken
-	case l.fault == silent:
-		return nil, errHangs
-	case l.fault == busy && l.chance(50):
-		return nil, apierrors.NewTooManyRequests("please try again later", 1+l.IntN(3))
-	case l.fault == broken && l.chance(50):
-		return nil, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
-	case l.fault == refused:
-		return nil, apierrors.NewUnauthorized("Unauthorized")
-	case l.refusing[ID{Kind: of.Kind, Namespace: of.Namespace}]:
+	if l.chance(l.fault.percent) {
+		return nil, l.fault.err
+	}
+	if l.refusing[ID{Kind: of.Kind, Namespace: of.Namespace}] {
 		return nil, forbidden(of, `"tributary" cannot list resource in the namespace`)
 	}
 	value, err := act(l.cluster)
-	if l.fault == lossy && l.chance(17) {
-		return nil, errBroken
+	if l.fault == lossy && l.chance(lossy.percent) {
+		return nil, lossy.err
 	}
 	return value, err
 }

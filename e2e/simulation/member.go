@@ -138,14 +138,9 @@ type known struct {
 }
 
 // knows is what is known of a namespace.
-func (m *seen) knows(namespace string) (k known) {
-	if pods := m.stream(member.Pods, namespace); pods != nil {
-		k.pods, k.follows = pods.reached(), pods.follows()
-	}
-	if services := m.stream(member.Services, namespace); services != nil {
-		k.services = services.reached()
-	}
-	return k
+func (m *seen) knows(namespace string) known {
+	pods := m.stream(member.Pods, namespace)
+	return known{pods.reached(), m.stream(member.Services, namespace).reached(), pods.follows()}
 }
 
 // stream is the one that shows a kind in a namespace; nil: none does.
@@ -154,14 +149,6 @@ func (m *seen) stream(kind member.Kind, namespace string) *follower {
 		return f
 	}
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
-}
-
-// shown is what first told of a revision of pods; nil: nothing has.
-func (m *seen) shown(namespace string, revision uint64) *telling {
-	if f := m.stream(member.Pods, namespace); f != nil {
-		return f.shown(revision)
-	}
-	return nil
 }
 
 // ask asks a question that is still open.

@@ -90,14 +90,14 @@ func (w *world) meddle(o Object, change func(Object)) bool {
 }
 
 // onLink makes a link be at fault for a while.
-func onLink(is fault) act {
-	return act{string(is), 1, true, spell(func(w *world, s Step) (end func()) {
+func onLink(is *fault) act {
+	return act{is.name, 1, true, spell(func(w *world, s Step) (end func()) {
 		l := w.pickLink(s)
 		if l.fault != sound {
 			return nil
 		}
 		l.change(func(l *link) { l.fault = is })
-		w.note("%s is %s for %s", l.name, is, span(s.C))
+		w.note("%s is %s for %s", l.name, is.name, span(s.C))
 		return func() { l.change(func(l *link) { l.fault = sound }) }
 	})}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -93,7 +94,7 @@ func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
-		if told := m.shown(namespace, p.last); told != nil && (first == nil || told.at < first.at) {
+		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && (first == nil || told.at < first.at) {
 			first = told
 		}
 	}

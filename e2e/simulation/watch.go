@@ -35,7 +35,7 @@ func (q *Query) matcher() func(Object) bool {
 		panic(errors.Join(err, wrong))
 	}
 	return func(o Object) bool {
-		if o == nil || q.Namespace != "" && q.Namespace != o.GetNamespace() || !byLabels.Matches(labels.Set(o.GetLabels())) {
+		if o == nil || kindOf(o) != q.Kind || q.Namespace != "" && q.Namespace != o.GetNamespace() || !byLabels.Matches(labels.Set(o.GetLabels())) {
 			return false
 		}
 		set := fields.Set{}
@@ -89,7 +89,6 @@ type Event struct {
 
 // Watch is a stream that a Server feeds.
 type Watch struct {
-	kind    Kind
 	matches func(Object) bool
 	server  *Server
 	from    uint64
@@ -100,7 +99,7 @@ type Watch struct {
 // Watch begins a stream of what happens after a revision. One of the future is silent until
 // that is reached.
 func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
-	w := &Watch{kind: q.Kind, matches: q.matcher(), server: s, from: from, tell: tell}
+	w := &Watch{matches: q.matcher(), server: s, from: from, tell: tell}
 	if from < s.compacted {
 		w.end(apierrors.NewResourceExpired("too old resource version"))
 		return w
@@ -114,7 +113,7 @@ func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
 
 // show tells what a change means to who has selectors.
 func (w *Watch) show(c *change) {
-	if w.over || c.revision <= w.from || kindOf(c.object()) != w.kind {
+	if w.over || c.revision <= w.from {
 		return
 	}
 	was, is := w.matches(c.before), w.matches(c.after)

@@ -127,7 +127,7 @@ func (w *world) note(format string, of ...any) {
 func (w *world) link(process string, c *Cluster) *link {
 	name := process + ">" + c.name
 	if w.links[name] == nil {
-		w.links[name] = &link{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, cluster: c, home: c, latency: time.Millisecond}
+		w.links[name] = &link{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, cluster: c, home: c, fault: sound, latency: time.Millisecond}
 	}
 	return w.links[name]
 }
