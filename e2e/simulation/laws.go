@@ -71,7 +71,7 @@ type laws struct {
 	open map[difference]time.Duration
 	// still is true while nothing may be written, though anything may be restarted.
 	still   bool
-	removed map[place]bool // what processes took out
+	removed map[place]time.Duration // when processes took out what was dead, and has not come back since
 	writes  int
 	wrote   time.Duration // the last one
 }
@@ -104,7 +104,7 @@ func (l *laws) sweep() {
 	l.open = now
 	for _, d := range sorted(l.open) {
 		bound := fairBound
-		if d.law != Fair {
+		if d.law != Fair && !w.replaced(d) {
 			if bound = hardBound; w.hangs() {
 				bound += hangBound
 			}
@@ -218,8 +218,8 @@ func (l *laws) traffic(a *attempt, before, after Object) {
 	now, other := w.stands(a.id.Kind, a.action.Replica), w.stands(map[Kind]Kind{EndpointSlices: Endpoints, Endpoints: EndpointSlices}[a.id.Kind], a.action.Replica)
 	var lost []place
 	for _, at := range sorted(was) {
-		if !now.has(at) && !other.has(at) {
-			l.removed[at] = true
+		if p := w.pods[at.uid]; !now.has(at) && !other.has(at) && (p == nil || p.dead) {
+			l.removed[at] = w.now
 		}
 		if was[at].ready && !now[at].ready {
 			lost = append(lost, at)
@@ -244,10 +244,11 @@ func (l *laws) came(a *attempt, at place, member string) {
 	switch {
 	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
 		l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
-	case p == nil || !p.dead || !l.removed[at] || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
+	case p == nil || !p.dead || l.removed[at] == 0 || l.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
 	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
 		l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 	}
+	delete(l.removed, at)
 }
 
 // lost looks at an endpoint that does not serve any more, though by all that is known it could.

@@ -73,7 +73,7 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 		MayWrite: func(string) bool { return true },
 		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 	}}
-	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]bool{}}
+	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
 	w.ingress.admission = w.admit
