@@ -52,11 +52,11 @@ type Member struct {
 	relist    []member.Scope
 }
 
-// newMember returns a member that is known by a UID; empty: not yet.
-func newMember(options *Options, s Settings, uid string) *Member {
+// newMember returns a member that is known by a UID; empty: not yet. It ends with ctx.
+func newMember(ctx context.Context, options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
 		pin: kube.NewPin(uid), work: make(chan struct{}, 1), stands: make(chan struct{}, 1), settings: s, decoder: s.decoder()}
-	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.ctx, m.stop = context.WithCancel(ctx)
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())
 	if s.Cluster.ObserveNative {
@@ -67,9 +67,8 @@ func newMember(options *Options, s Settings, uid string) *Member {
 	return m
 }
 
-// run follows the member until it ends, or ctx does.
-func (m *Member) run(ctx context.Context) {
-	defer context.AfterFunc(ctx, m.stop)()
+// run follows the member until it ends.
+func (m *Member) run() {
 	m.tasks.Go(func() { m.native.Run(m.ctx, m.access, m.failed) })
 	m.tasks.Go(m.lookUp)
 	streams := map[member.Scope]*stream{}

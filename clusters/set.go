@@ -40,20 +40,23 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Set is the members that the configuration names. Run is called once; all else may be
-// called at any time, from any goroutine, and waits for no cluster.
+// Set is the members that the configuration names. They run from when they are applied until
+// Run, which is called once, ends them; all else may be called at any time, from any goroutine,
+// and waits for no cluster.
 type Set struct {
 	options Options
 	members atomic.Pointer[[]*Member] // sorted by name; replaced, never changed
 
 	mu    sync.Mutex
-	ctx   context.Context // of Run; nil before it
+	ctx   context.Context // of all members
+	end   context.CancelFunc
 	tasks sync.WaitGroup
 }
 
 // NewSet returns a set without members.
 func NewSet(options Options) *Set {
 	s := &Set{options: options}
+	s.ctx, s.end = context.WithCancel(context.Background())
 	s.members.Store(new([]*Member))
 	return s
 }
@@ -69,24 +72,20 @@ func (s *Set) Apply(all []Settings) {
 		former[m.name] = m
 	}
 	var members []*Member
-	var same []func()
 	for _, settings := range all {
 		m := former[settings.Cluster.Name]
 		switch {
 		case m == nil:
-			m = newMember(&s.options, settings, s.options.Identity(settings.Cluster.Name))
+			m = newMember(s.ctx, &s.options, settings, s.options.Identity(settings.Cluster.Name))
 		case m.settings.reading() == settings.reading():
-			same = append(same, func() { m.apply(settings) })
+			m.apply(settings)
 		default:
-			m = newMember(&s.options, settings, cmp.Or(m.pin.Known(), s.options.Identity(m.name)))
+			m = newMember(s.ctx, &s.options, settings, cmp.Or(m.pin.Known(), s.options.Identity(m.name)))
 		}
 		members = append(members, m)
 	}
 	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
 	s.replace(members)
-	for _, apply := range same {
-		apply()
-	}
 }
 
 // replace makes the members those that are given. The caller holds mu.
@@ -99,31 +98,17 @@ func (s *Set) replace(members []*Member) {
 		}
 	}
 	for _, m := range members {
-		if !slices.Contains(former, m) {
-			s.start(m)
+		if !slices.Contains(former, m) && s.ctx.Err() == nil {
+			s.tasks.Go(m.run)
 		}
 	}
 }
 
-// start runs a member if the set runs. The caller holds mu.
-func (s *Set) start(m *Member) {
-	if s.ctx != nil && s.ctx.Err() == nil {
-		s.tasks.Go(func() { m.run(s.ctx) })
-	}
-}
-
-// Run runs the members, and those that Apply adds, until ctx ends, and returns when all
-// have ended.
+// Run lets the members run until ctx ends, and returns when all have ended.
 func (s *Set) Run(ctx context.Context) {
-	s.mu.Lock()
-	s.ctx = ctx
-	for _, m := range s.all() {
-		s.start(m)
-	}
-	s.mu.Unlock()
 	<-ctx.Done()
-	s.mu.Lock() // nobody is started from here on
-	//lint:ignore SA2001 whoever is being started at this moment is waited for below
+	s.mu.Lock()
+	s.end() // nobody is started from here on
 	s.mu.Unlock()
 	s.tasks.Wait()
 }
@@ -193,7 +178,7 @@ func (s *Set) anew(which func(*Member) (uid string, is bool)) {
 	all := slices.Clone(s.all())
 	for i, m := range all {
 		if uid, is := which(m); is {
-			all[i] = newMember(&s.options, m.settings, uid)
+			all[i] = newMember(s.ctx, &s.options, m.settings, uid)
 		}
 	}
 	s.replace(all)

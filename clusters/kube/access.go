@@ -6,7 +6,7 @@ package kube
 import (
 	"context"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -23,10 +23,8 @@ type Access struct {
 	renewal *time.Timer
 	ended   context.Context
 	end     context.CancelFunc
-	opening chan struct{} // has room for who opens one: the newest credential is to be the last
-
-	mu      sync.Mutex
-	session *Session // nil: none
+	opening chan struct{} // has room for who changes session: the newest credential is to be the last
+	session atomic.Pointer[Session]
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
@@ -43,11 +41,7 @@ func NewAccess(open func(context.Context) (*Session, error)) *Access {
 }
 
 // Current returns the session in use; nil while there is none.
-func (a *Access) Current() *Session {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.session
-}
+func (a *Access) Current() *Session { return a.session.Load() }
 
 // Get returns the session in use, and opens it if there is none. Who asks while it is being
 // opened shares the outcome.
@@ -82,10 +76,7 @@ func (a *Access) connect(replace bool) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.session.leave()
-	a.session = s
+	a.session.Swap(s).leave()
 	return s, nil
 }
 
@@ -94,8 +85,5 @@ func (a *Access) Close() {
 	a.end()
 	a.opening <- struct{}{}
 	defer func() { <-a.opening }()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.session.Close()
-	a.session = nil
+	a.session.Swap(nil).Close()
 }

@@ -62,7 +62,7 @@ type group struct {
 
 func newNamespace(name string) *namespace {
 	return &namespace{
-		name:     strings.Clone(name),
+		name:     name,
 		pods:     map[string]*record{},
 		services: map[string]*service{},
 		groups:   map[syncer.Labels]*group{},
@@ -74,7 +74,7 @@ func newNamespace(name string) *namespace {
 func (ns *namespace) join(rec *record, labels syncer.Labels) {
 	g := ns.groups[labels]
 	if g == nil {
-		g = &group{ns: ns, labels: syncer.Labels(strings.Clone(string(labels)))}
+		g = &group{ns: ns, labels: labels}
 		ns.addGroup(g)
 	}
 	rec.group = g

@@ -4,7 +4,7 @@
 package store
 
 import (
-	"strings"
+	"slices"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -36,7 +36,7 @@ func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
 }
 
 func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
-	rec := &record{name: strings.Clone(p.Name), revision: revision}
+	rec := &record{name: p.Name, revision: revision}
 	s.fill(rec, p)
 	ns.pods[rec.name] = rec
 	ns.join(rec, p.Labels)
@@ -113,7 +113,7 @@ func (s *Store) fill(rec *record, p *syncer.Pod) {
 	rec.fill(p)
 	var room [256]byte
 	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func(string) template {
-		return template{matches: p.Matches, ports: clonePorts(p.Ports), subdomain: strings.Clone(p.Subdomain)}
+		return template{matches: p.Matches, ports: slices.Clone(p.Ports), subdomain: p.Subdomain}
 	})
 	rec.node = nil
 	if p.NodeName != "" {
@@ -130,15 +130,4 @@ func (s *Store) release(rec *record) {
 	if rec.node != nil {
 		s.nodes.release(rec.node)
 	}
-}
-
-func clonePorts(ports []syncer.ContainerPort) []syncer.ContainerPort {
-	if len(ports) == 0 {
-		return nil
-	}
-	own := make([]syncer.ContainerPort, len(ports))
-	for i, p := range ports {
-		own[i] = syncer.ContainerPort{Name: strings.Clone(p.Name), Protocol: strings.Clone(p.Protocol), Port: p.Port}
-	}
-	return own
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -66,7 +65,7 @@ func (rec *record) fill(p *syncer.Pod) {
 	var o odd
 	var plain bool
 	if rec.uid, plain = packUID(p.UID); !plain {
-		o.uid = strings.Clone(p.UID)
+		o.uid = p.UID
 	}
 	rec.addr = [16]byte{}
 	switch {
@@ -80,7 +79,7 @@ func (rec *record) fill(p *syncer.Pod) {
 	case rec.name:
 		rec.flags |= hostnameNamed
 	default:
-		o.hostname = strings.Clone(p.Hostname)
+		o.hostname = p.Hostname
 	}
 	if rec.odd = nil; o.uid != "" || o.ips != nil || o.hostname != "" {
 		rec.odd = &o

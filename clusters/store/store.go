@@ -25,7 +25,8 @@ type Options struct {
 
 // Store is what is known of one member: Pods, Services, and hand-written endpoints of
 // Services without a selector. It has no lock: many may read at once, while nobody changes
-// anything. What it hands out is the caller's, and is not changed by what comes later.
+// anything. What it hands out is the caller's, and is not changed by what comes later. Texts
+// are kept as they come: they are to be no part of a larger one.
 type Store struct {
 	options    Options
 	namespaces map[string]*namespace
