@@ -75,9 +75,6 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 		w.gather(earlier)
 	}
 	for _, a := range actions {
-		if w.repairs() {
-			d.repair(now, a.Object())
-		}
 		o := was[a.Object()]
 		if o == nil {
 			o = &object{dispatch: d, name: a.Object(), key: w.Key}

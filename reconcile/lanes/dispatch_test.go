@@ -287,6 +287,28 @@ func TestReplace(t *testing.T) {
 	})
 }
 
+// What is put right counts when it is written: what fails is held by its own delay alone.
+func TestRepairsCountWhenTheyAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		again := func() *Grant {
+			b.q.Add(time.Now(), web, plan.Addition)
+			b.compared(web, false, action(web, "x", plan.Addition))
+			return b.next()
+		}
+		for i := range 2 * repairBurst {
+			b.want(again(), web, "x").Done(time.Now(), Outcome{Result: Failed})
+			time.Sleep(firstDelay << i)
+		}
+		for range repairBurst {
+			b.want(again(), web, "x").Done(time.Now(), Outcome{})
+		}
+		b.want(again(), web, "")
+		time.Sleep(repairPace)
+		b.want(b.next(), web, "x")
+	})
+}
+
 // What a process had planned that leads no more is not sent when it leads again, nor delayed as
 // before; it counts as not written until it has been compared.
 func TestDrop(t *testing.T) {

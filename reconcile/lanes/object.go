@@ -65,6 +65,9 @@ func (y *delay) fail(now time.Time) {
 // taken, tells nothing of that: the rest waits as long as it would have without it.
 func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	less := g.Action.Less
+	if out.Result == Written && g.Work.repairs() {
+		o.dispatch.repaired(now, o.name)
+	}
 	switch {
 	case out.Result == Unused:
 	case out.Result == Written && less && o.err != nil:
@@ -142,10 +145,10 @@ func (o *object) drop() bool {
 	return o.grant != nil
 }
 
-// repair counts that an object is put right which somebody else has changed. When that was often
+// repaired counts that an object was put right which somebody else had changed. When that was often
 // all but what takes away waits, so that two who disagree do not wear out an API server.
-func (d *Dispatch) repair(now time.Time, o plan.Object) {
-	rested := now.Add(-repairBurst * repairPace)
+func (d *Dispatch) repaired(now time.Time, o plan.Object) {
+	rested := now.Add((1 - repairBurst) * repairPace)
 	if len(d.repairs) >= manyRepairs {
 		maps.DeleteFunc(d.repairs, func(_ plan.Object, until time.Time) bool { return until.Before(rested) })
 	}
