@@ -72,29 +72,36 @@ func (c *Cache) Take(o *Object, store int) {
 	}
 }
 
-// lockedSet puts an object in the place of another; nil is none.
-func (c *Cache) lockedSet(old, o *Object) {
+// lockedSet puts an object in the place of another; nil is none. It returns the replicas that are to
+// be looked at for that. What others make of what is theirs is no news.
+func (c *Cache) lockedSet(old, now *Object) (concerned []syncer.Key) {
 	if old != nil {
 		delete(c.objects, old.Object)
-		of := c.slices[old.Replica]
-		if at, ok := slices.BinarySearchFunc(of, old.Name, compareName); ok && old.Slice != nil {
-			if c.slices[old.Replica] = slices.Delete(of, at, at+1); len(of) == 1 {
+		if all := c.slices[old.Replica]; old.Slice != nil {
+			if c.slices[old.Replica] = slices.DeleteFunc(all, func(o *Object) bool { return o == old }); len(c.slices[old.Replica]) == 0 {
 				delete(c.slices, old.Replica)
 			}
 		}
 	}
-	if o != nil {
-		o = o.pack()
-		c.objects[o.Object] = o
-		if o.Slice != nil && o.Replica != (syncer.Key{}) {
-			of := c.slices[o.Replica]
-			at, _ := slices.BinarySearchFunc(of, o.Name, compareName)
-			c.slices[o.Replica] = slices.Insert(of, at, o)
+	if now != nil {
+		now = now.pack()
+		c.objects[now.Object] = now
+		if now.Slice != nil && now.Replica != (syncer.Key{}) {
+			all := c.slices[now.Replica]
+			at, _ := slices.BinarySearchFunc(all, now.Name, func(o *Object, name string) int { return strings.Compare(o.Name, name) })
+			c.slices[now.Replica] = slices.Insert(all, at, now)
 		}
 	}
+	if old != nil && now != nil && !old.Gone && !old.Owned && !now.Owned && old.Replica == now.Replica && old.State == now.State {
+		return nil
+	}
+	for _, o := range []*Object{old, now} {
+		if o != nil && !o.Gone && o.Replica != (syncer.Key{}) && !slices.Contains(concerned, o.Replica) {
+			concerned = append(concerned, o.Replica)
+		}
+	}
+	return concerned
 }
-
-func compareName(o *Object, name string) int { return strings.Compare(o.Name, name) }
 
 // Current returns what stands under a replica's name. It is made of values that never change.
 func (c *Cache) Current(key syncer.Key) plan.Current {

@@ -91,27 +91,12 @@ func (s *sink) take(o *Object, arrived time.Time) {
 	if o.Gone { // it may only have left the stream's selector, and be back
 		now, known = nil, old == nil || old.UID != o.UID || o.Revision < old.Revision
 	}
+	var concerned []syncer.Key
 	if !known {
-		c.lockedSet(old, now)
+		concerned = c.lockedSet(old, now)
 	}
 	c.mu.Unlock()
-	if !known {
-		c.tell(o.Object, concerned(old, now), arrived)
-	}
-}
-
-// concerned are the replicas to be looked at when an object takes the place of another; nil is
-// none. What others make of what is theirs is no news.
-func concerned(old, now *Object) (keys []syncer.Key) {
-	if old != nil && now != nil && !old.Gone && !old.Owned && !now.Owned && old.Replica == now.Replica && old.State == now.State {
-		return nil
-	}
-	for _, o := range []*Object{old, now} {
-		if o != nil && !o.Gone && o.Replica != (syncer.Key{}) && !slices.Contains(keys, o.Replica) {
-			keys = append(keys, o.Replica)
-		}
-	}
-	return keys
+	c.tell(o.Object, concerned, arrived)
 }
 
 func (c *Cache) tell(o plan.Object, keys []syncer.Key, arrived time.Time) {
@@ -139,16 +124,12 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 		case id.Kind != s.kind:
 		case same || old.Revision > revision && !anew:
 			delete(listed, id)
-		default:
-			c.lockedSet(old, nil)
-			news[id] = concerned(old, now)
+		case now == nil:
+			news[id] = c.lockedSet(old, nil)
 		}
 	}
 	for id, now := range listed {
-		c.lockedSet(nil, now)
-		if _, told := news[id]; !told {
-			news[id] = concerned(nil, now)
-		}
+		news[id] = c.lockedSet(c.objects[id], now)
 	}
 	st.at = revision
 	if !c.HasSynced() && !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
