@@ -245,6 +245,7 @@ func (l *laws) came(a *attempt, at place, member string) {
 	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
 		l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
 	case p == nil || !p.dead || l.removed[at] == 0 || l.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
+	case a.knew[owner].follows && a.knew[owner].pods < p.last: // its stream has yet to tell of the end
 	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
 		l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 	}
