@@ -21,7 +21,6 @@ type Settings struct {
 	Rules *rules.Set
 	// Annotations are those of Services that replicas get, as globs.
 	Annotations []string
-	keep        func(annotation string) bool
 }
 
 // SettingsOf returns the settings of all members of a configuration.
@@ -30,8 +29,7 @@ func SettingsOf(loaded *config.Loaded) []Settings {
 	for i := range loaded.Config.Clusters {
 		c := &loaded.Config.Clusters[i]
 		all = append(all, Settings{
-			Cluster: *c, Access: loaded.Members[c.Name], Rules: loaded.Rules.For(c.Name),
-			Annotations: loaded.Config.Replicas.CopyAnnotations, keep: loaded.Config.Replicas.CopiesAnnotation(),
+			Cluster: *c, Access: loaded.Members[c.Name], Rules: loaded.Rules.For(c.Name), Annotations: loaded.Config.Replicas.CopyAnnotations,
 		})
 	}
 	return all
@@ -63,7 +61,7 @@ func (s *Settings) config() member.Config {
 
 // decoder returns what objects are read with.
 func (s *Settings) decoder() *decode.Decoder {
-	o := decode.Options{Keep: s.keep}
+	o := decode.Options{Keep: (&config.Replicas{CopyAnnotations: s.Annotations}).CopiesAnnotation()}
 	if !s.Rules.Empty() { // or each pod would be decoded whole for them
 		o.Match = s.Rules.Match
 	}

@@ -6,9 +6,9 @@ package kubeconfig
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
@@ -45,22 +45,22 @@ type Accepted struct {
 // client-go takes. An empty context means current-context. Relative paths in the file
 // start at the directory of path. read reads the files that it names.
 func FromFile(path, context string, data []byte, read func(path string) ([]byte, error)) (*Accepted, field.ErrorList) {
-	c, faults := load(path, context, data)
-	if len(faults) == 0 {
-		faults = c.inline(read)
-	}
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return c.accept()
+	return judged(path, context, data, func(c *chosen) field.ErrorList { return c.inline(read) })
 }
 
 // FromSecret judges the text of a kubeconfig that a Secret holds: an address, inline
 // certificates and a token. Everything else is refused by the name of its field.
 func FromSecret(context string, data []byte) (*Accepted, field.ErrorList) {
-	c, faults := load("", context, data)
+	return judged("", context, data, (*chosen).refuse)
+}
+
+func judged(path, context string, data []byte, first func(*chosen) field.ErrorList) (*Accepted, field.ErrorList) {
+	c, faults := load(path, context, data)
 	if len(faults) == 0 {
-		faults = c.refuse()
+		faults = first(c)
+	}
+	if len(faults) == 0 {
+		faults = c.check()
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -133,9 +133,6 @@ func (c *chosen) file() *api.Config {
 // accept turns what was chosen into a client configuration. Files that it names are
 // inlined.
 func (c *chosen) accept() (*Accepted, field.ErrorList) {
-	if faults := c.check(); len(faults) > 0 {
-		return nil, faults
-	}
 	out := &Accepted{Hash: c.hash(), Context: c.Context, Note: c.note()}
 	if c.User.Exec != nil {
 		c.User.Exec.InteractiveMode = api.NeverExecInteractiveMode // nobody is there to ask
@@ -159,12 +156,8 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 
 // hash covers all that is used; both types marshal without error.
 func (c *chosen) hash() string {
-	text, err := json.Marshal([]any{c.Cluster, c.User})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	text, _ := json.Marshal([]any{c.Cluster, c.User})
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
 func (c *chosen) note() string {

@@ -6,7 +6,6 @@ package kubeconfig
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,8 +146,7 @@ func InCluster(read func(path string) ([]byte, error)) (*Accepted, error) {
 		return nil, fmt.Errorf("the service account of this process's pod cannot be used: %w", err)
 	}
 	config.QPS = -1
-	sum := sha256.Sum256(config.CAData)
-	return &Accepted{REST: config, Hash: "in-cluster " + hex.EncodeToString(sum[:])}, nil
+	return &Accepted{REST: config, Hash: fmt.Sprintf("in-cluster %x", sha256.Sum256(config.CAData))}, nil
 }
 
 // ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old

@@ -7,7 +7,6 @@ package native
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -108,8 +107,7 @@ func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(erro
 	defer tasks.Wait()
 	for _, namespace := range o.namespaces {
 		query := kube.Query{Resource: kube.Endpoints, Namespace: namespace}
-		others := slices.DeleteFunc(slices.Clone(o.namespaces), func(other string) bool { return other == namespace })
-		follower := kube.NewFollower(query, func() kube.Convert[theirs] { return convert }, access, sink{o, others}, fault)
+		follower := kube.NewFollower(query, func() kube.Convert[theirs] { return convert }, access, sink{o, namespace}, fault)
 		tasks.Go(func() { follower.Run(ctx) })
 	}
 }
@@ -117,7 +115,7 @@ func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(erro
 // sink takes in what the member's own controllers write.
 type sink struct {
 	*Observer
-	others []string // namespaces that other streams cover
+	in string // the namespace
 }
 
 // Seen implements kube.Sink.
@@ -138,7 +136,7 @@ func (s sink) Listed(all []kube.Versioned[theirs], _ uint64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Replace(list, time.Now(), s.others...)
+	s.tracker.Replace(s.in, list, time.Now())
 }
 
 // At implements kube.Sink.

@@ -79,17 +79,17 @@ func (t *Tracker) Theirs(key syncer.Key, addresses Addresses, present bool, at t
 	return max(0, at.Sub(since)), true
 }
 
-// Replace takes a list of theirs, complete but for some namespaces, read at the given time. What a list
-// shows has no time of its own, so nothing is measured by it. With the first one
+// Replace takes a complete list of theirs in a namespace, or in all for "", read at the given time.
+// What a list shows has no time of its own, so nothing is measured by it. With the first one
 // the comparison begins: what differs then waits for theirs.
-func (t *Tracker) Replace(list map[syncer.Key]Addresses, at time.Time, leftOut ...string) {
+func (t *Tracker) Replace(in string, list map[syncer.Key]Addresses, at time.Time) {
 	for key, addresses := range list {
 		t.Theirs(key, addresses, true, at)
 	}
 	first := !t.listed
 	t.listed = true
 	for key, p := range t.services {
-		if _, present := list[key]; !present && !slices.Contains(leftOut, key.Namespace) {
+		if _, present := list[key]; !present && (in == "" || in == key.Namespace) {
 			t.Theirs(key, nil, false, at)
 		}
 		if first {

@@ -38,7 +38,7 @@ func (s step) tell(to *Tracker) (late time.Duration, measured bool) {
 // listed returns a Tracker that was told long ago that nothing of theirs exists.
 func listed() *Tracker {
 	tracker := NewTracker()
-	tracker.Replace(nil, after(-100))
+	tracker.Replace("", nil, after(-100))
 	return tracker
 }
 
@@ -102,15 +102,15 @@ func TestNothingIsComparedBeforeTheFirstList(t *testing.T) {
 	if behind, differing := tracker.Behind(after(100)), tracker.Disagreements(after(100)); behind != 0 || len(differing) != 0 {
 		t.Errorf("before the first list: %v behind, differing %v", behind, differing)
 	}
-	tracker.Replace(map[syncer.Key]Addresses{key: theirs}, after(100))
+	tracker.Replace("", map[syncer.Key]Addresses{key: theirs}, after(100))
 	if behind := tracker.Behind(after(110)); behind != 10*time.Second {
 		t.Errorf("%v behind, want the time since the list", behind)
 	}
-	tracker.Replace(map[syncer.Key]Addresses{key: ours}, after(120))
+	tracker.Replace("", map[syncer.Key]Addresses{key: ours}, after(120))
 	if len(tracker.Disagreements(after(125))) != 0 {
 		t.Error("a list that agrees does not end the difference")
 	}
-	tracker.Replace(nil, after(130))
+	tracker.Replace("", nil, after(130))
 	if got := tracker.Disagreements(after(140)); len(got) != 1 || len(got[0].Theirs) != 0 {
 		t.Errorf("differing %v after a list that lacks theirs", got)
 	}

@@ -29,7 +29,7 @@ func TestStatsAndExplain(t *testing.T) {
 		change(&p)
 		w.pod(p)
 	}
-	want := Stats{Pods: 5, Services: 3, Replicas: 2, Ready: 4, NotReady: 1, Terminating: 1}
+	want := Stats{Pods: 5, Replicas: 2, Ready: 4, NotReady: 1, Terminating: 1}
 	if got := w.Stats(time.Unix(110, 0)); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -40,7 +40,6 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	s.fill(rec, p)
 	ns.pods[rec.name] = rec
 	ns.join(rec, p.Labels)
-	s.pods++
 	var dirty []Dirty
 	for _, svc := range rec.group.services.list {
 		svc.trigger.Note(rec.name, 0)
@@ -88,7 +87,6 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	ns.leave(rec)
 	delete(ns.pods, rec.name)
 	s.release(rec)
-	s.pods--
 	var dirty []Dirty
 	for _, svc := range group.services.list {
 		svc.trigger.Note(rec.name, int64(rec.since))

@@ -122,7 +122,7 @@ func (s *Store) Gives(replica, pod syncer.Key, now time.Time) bool {
 
 // Stats are counts of what is held.
 type Stats struct {
-	Pods, Services int
+	Pods int
 	// Replicas are the Services that are replicated.
 	Replicas int
 	// Ready, Reserve, NotReady and Terminating count endpoints by grade over all replicas: a
@@ -134,9 +134,9 @@ type Stats struct {
 // Stats counts what is held at a moment by the member's clock, in time proportional to the
 // number of endpoints.
 func (s *Store) Stats(now time.Time) Stats {
-	t := Stats{Pods: s.pods}
+	var t Stats
 	for _, ns := range s.namespaces {
-		t.Services += len(ns.services)
+		t.Pods += len(ns.pods)
 	}
 	for svc := range s.replicated {
 		t.Replicas++

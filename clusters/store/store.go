@@ -30,7 +30,6 @@ type Options struct {
 type Store struct {
 	options    Options
 	namespaces map[string]*namespace
-	pods       int
 	endpoints  byHand[HandEndpoints]
 	slices     byHand[HandSlice]
 	nodes      shared[string]
