@@ -50,8 +50,19 @@ type Object struct {
 // Rest is what else an update carries on of an object that stands: plan.Meta.Rest holds one,
 // or nil where there is nothing.
 type Rest struct {
+	// Spec is that of a Service without ports and selector, as protobuf: what the server has
+	// filled in, such as families. Nearly all Services share one.
+	Spec       unique.Handle[string]
 	Finalizers []string
 	Owners     []metav1.OwnerReference
+}
+
+// Former is the Spec as a value.
+func (r *Rest) Former() (spec corev1.ServiceSpec) {
+	if r.Spec != (unique.Handle[string]{}) {
+		_ = spec.Unmarshal([]byte(r.Spec.Value())) // it comes from Marshal
+	}
+	return spec
 }
 
 // Decode turns an object into what is kept of it on behalf of an installation; nil for a
@@ -124,6 +135,16 @@ func service(in *corev1.Service, instance string) *Object {
 		o.Service.ClusterIP = ""
 		return o
 	}
+	rest, _ := m.Rest.(*Rest)
+	if rest == nil {
+		rest = &Rest{}
+	}
+	spec := in.Spec
+	spec.Ports, spec.Selector = nil, nil
+	if data, err := spec.Marshal(); err == nil {
+		rest.Spec = unique.Make(string(data))
+	}
+	o.Service.Rest = rest
 	o.Service.Ports = make([]syncer.ServicePort, len(in.Spec.Ports))
 	for i, p := range in.Spec.Ports {
 		o.Service.Ports[i] = syncer.ServicePort{Name: shared(p.Name), Protocol: protocol(p.Protocol), Port: p.Port, AppProtocol: p.AppProtocol, Target: target(p.TargetPort)}

@@ -55,11 +55,12 @@ func objectMeta(a *plan.Action, rest *cache.Rest) metav1.ObjectMeta {
 	return m
 }
 
-// service leaves out families and their policy: in an update the server goes on with those that it has chosen.
+// service repeats the rest of the spec that stands: an update without families makes IPv4 of a Service that had IPv6 alone.
 func service(a *plan.Action, rest *cache.Rest) *corev1.Service {
-	out := &corev1.Service{ObjectMeta: objectMeta(a, rest)}
+	out := &corev1.Service{ObjectMeta: objectMeta(a, rest), Spec: rest.Former()}
 	s := &out.Spec
 	s.Type, s.ClusterIP, s.ClusterIPs = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+	s.Selector, s.ExternalName = nil, ""
 	s.Ports = make([]corev1.ServicePort, len(a.Service.Ports))
 	for i, p := range a.Service.Ports {
 		target := intstr.FromInt32(p.Target.Number)

@@ -107,7 +107,7 @@ func edit(b *bench, kind plan.Kind, name string) {
 	case plan.KindService:
 		apitest.Edit(b, b.server, "shop", name, func(o *corev1.Service) {
 			change(&o.ObjectMeta)
-			o.Spec.Selector = map[string]string{"app": "web"}
+			o.Spec.IPFamilies, o.Spec.Selector = []corev1.IPFamily{corev1.IPv6Protocol}, map[string]string{"app": "web"}
 		})
 	case plan.KindEndpoints:
 		apitest.Edit(b, b.server, "shop", name, func(o *corev1.Endpoints) { change(&o.ObjectMeta) })
@@ -125,7 +125,7 @@ func unmanaged(b *bench, kind plan.Kind, name string) {
 	switch kind {
 	case plan.KindService:
 		o, _ := apitest.Get[*corev1.Service](b.server, "shop", name)
-		if m = o.ObjectMeta; o.Spec.Selector != nil || o.Spec.ClusterIP != corev1.ClusterIPNone {
+		if m = o.ObjectMeta; len(o.Spec.IPFamilies) != 1 || o.Spec.Selector != nil || o.Spec.ClusterIP != corev1.ClusterIPNone {
 			b.Errorf("the Service's spec is %+v", o.Spec)
 		}
 	case plan.KindEndpoints:
