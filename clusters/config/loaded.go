@@ -6,9 +6,7 @@ package config
 import (
 	"cmp"
 	"errors"
-	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -76,12 +74,22 @@ func (a Access) with(accepted *kubeconfig.Accepted, err error) Access {
 func (c *Config) keeping(started *Config) (running *Config, differ []string) {
 	out := *c
 	out.Clusters = slices.Clone(c.Clusters)
-	for _, name := range []string{"Listen", "MetricsListen", "Instance", "Namespace", "LeaderElection"} {
-		is, was := reflect.ValueOf(&out).Elem().FieldByName(name), reflect.ValueOf(started).Elem().FieldByName(name)
-		if !is.Equal(was) {
-			is.Set(was)
-			differ = append(differ, strings.ToLower(name[:1])+name[1:])
+	for _, f := range []struct {
+		name string
+		is   *string
+		was  string
+	}{
+		{"listen", &out.Listen, started.Listen},
+		{"metricsListen", &out.MetricsListen, started.MetricsListen},
+		{"instance", &out.Instance, started.Instance},
+		{"namespace", &out.Namespace, started.Namespace},
+	} {
+		if *f.is != f.was {
+			*f.is, differ = f.was, append(differ, f.name)
 		}
+	}
+	if out.LeaderElection != started.LeaderElection {
+		out.LeaderElection, differ = started.LeaderElection, append(differ, "leaderElection")
 	}
 	return &out, differ
 }

@@ -273,7 +273,7 @@ func (l *laws) lost(a *attempt, at place, now view) {
 }
 
 // waited looks at how many other writes went before one that takes out what is gone, while nothing
-// was in the way.
+// was in the way. A restored store has again what was taken out before.
 func (l *laws) waited(a *attempt, at place) {
 	w, p, pod := l.world, a.process, l.world.pods[at.uid]
 	m := memberOf(p.members, w.owner(at))
@@ -281,7 +281,7 @@ func (l *laws) waited(a *attempt, at place) {
 		return
 	}
 	told := m.stream(member.Pods, a.action.Replica.Namespace).shown(pod.last)
-	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name])) && l.writes-told.writes > goAhead {
+	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && l.writes-told.writes > goAhead {
 		l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
 	}
 }

@@ -7,7 +7,7 @@
 //
 // A newcomer follows one Work: Queue.Add makes it, Queue.Next hands it out, Dispatch.Replace
 // takes it with the actions that its comparison gave, and Dispatch.Next gives it out with each
-// of them. Its changes count as not written (Queue.Oldest) until the last one is acknowledged;
+// of them. Its changes count as not written (Dispatch.Oldest) until the last one is acknowledged;
 // what is left of it passes to the next comparison at once. Nothing is given up: after each
 // answer the replica is compared again, and what failed is then planned with a delay of its
 // object. What others undo is put right at a pace.
