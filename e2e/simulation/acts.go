@@ -48,7 +48,7 @@ var (
 	namespaces = []string{"shop", "pay"}
 	names      = []string{"web", "api", "db"}
 	colors     = []string{"blue", "green"}
-	latencies  = []time.Duration{20 * time.Microsecond, 20 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
+	latencies  = []time.Duration{20 * time.Microsecond, 60 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
 )
 
 var acts = []act{

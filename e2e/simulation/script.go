@@ -90,7 +90,8 @@ func Draw(seed uint64) *Case {
 	switch n := d.IntN(100); {
 	case n == 0: // a large member is bulk work
 		add(0, "many")
-		chosen = []string{"relabel-many", "relabel-many", "delete", "roll-out", "latency"}
+		c.Steps = append(c.Steps, Step{Do: "latency", A: c.Members, B: 1, C: 7}) // of the ingress cluster, so that the work lasts
+		chosen = []string{"relabel-many", "relabel-many", "delete", "delete-all"}
 	case n < 5: // questions of before a restore, answered after it
 		member, c.Members, c.Processes = 0, 1, 1
 		for i, next := range []string{"save", "roll-out", "jumbled", "lie", "restore", "relist"} {
