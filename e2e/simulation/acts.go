@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -71,8 +72,8 @@ var acts = []act{
 		}
 	})},
 	{"relabel-many", 1, false, in((*world).pick, func(c *Cluster, s Step) { // bulk work
-		for _, o := range c.all(Services, "") {
-			c.edit(idOf(o), func(o Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
+		for _, o := range c.All(model.Services, "") {
+			c.Edit(model.IDOf(o), func(o model.Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
 		}
 	})},
 	{"scale", 3, false, onWorkload(func(_ *Cluster, l *workload, n int) { l.replicas = n % 6 })},
@@ -105,7 +106,7 @@ var acts = []act{
 	{"delete", 3, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) { c.stopPod(pod, n%3 == 0) })},
 	{"new-address", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, _ int) { c.move(pod) })}, // a new sandbox
 	{"relabel", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) {
-		c.edit(idOf(pod), func(o Object) { o.GetLabels()["tier"] = [...]string{"all", "none"}[n%2] })
+		c.Edit(model.IDOf(pod), func(o model.Object) { o.GetLabels()["tier"] = [...]string{"all", "none"}[n%2] })
 	})},
 	{"silence", 2, true, spell(func(w *world, s Step) (end func()) {
 		c, node := w.pick(s), "node-"+strconv.Itoa(s.B%nodes)
@@ -146,12 +147,12 @@ var acts = []act{
 	})},
 	{"drop-service", 2, false, spell(func(w *world, s Step) (end func()) {
 		c := w.pick(s)
-		svc, ok := pickFrom(c.all(Services, ""), s.B).(*corev1.Service)
+		svc, ok := pickFrom(c.All(model.Services, ""), s.B).(*corev1.Service)
 		if !ok {
 			return nil
 		}
 		former := svc.DeepCopy()
-		c.remove(svc)
+		c.Remove(svc)
 		return func() {
 			former.ResourceVersion, former.UID, former.Spec.ClusterIP, former.Spec.ClusterIPs = "", "", "", nil
 			_, _ = c.Create(former)
@@ -167,10 +168,10 @@ var acts = []act{
 		return func() { l.change(func(l *link) { l.latency = time.Millisecond }) }
 	})},
 	{"withdraw", 2, true, func(w *world, s Step) bool { // rights to a kind, or to a namespace
-		refusing := map[ID]bool{}
-		for _, kind := range [][]Kind{{Pods}, {Services}, {Pods, Services}}[s.B%3] {
+		refusing := map[model.ID]bool{}
+		for _, kind := range [][]model.Kind{{model.Pods}, {model.Services}, {model.Pods, model.Services}}[s.B%3] {
 			for _, namespace := range [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3] {
-				refusing[ID{Kind: kind, Namespace: namespace}] = true
+				refusing[model.ID{Kind: kind, Namespace: namespace}] = true
 			}
 		}
 		for _, p := range w.processes {
@@ -180,14 +181,14 @@ var acts = []act{
 		}
 		return true
 	}},
-	{"end-watches", 2, true, in((*world).pickCluster, func(c *Cluster, s Step) { c.endWatches([...]error{nil, errBroken}[s.B%2]) })},
+	{"end-watches", 2, true, in((*world).pickCluster, func(c *Cluster, s Step) { c.EndWatches([...]error{nil, model.ErrBroken}[s.B%2]) })},
 	{"compact", 2, true, in((*world).pickCluster, func(c *Cluster, s Step) {
 		c.Compact()
-		if c.Server.revision++; s.B%2 == 0 {
-			c.endWatches(errBroken)
+		if c.Server.Revision++; s.B%2 == 0 {
+			c.EndWatches(model.ErrBroken)
 		}
 	})},
-	{"pages", 1, false, in((*world).pickCluster, func(c *Cluster, s Step) { c.pageSize = 1 + s.B%5 })},
+	{"pages", 1, false, in((*world).pickCluster, func(c *Cluster, s Step) { c.PageSize = 1 + s.B%5 })},
 	{"lie", 2, true, func(w *world, s Step) bool { // lists lack what is there
 		c := w.pick(s)
 		lie := func(percent int) {
@@ -200,7 +201,8 @@ var acts = []act{
 	}},
 	{"save", 0, false, func(w *world, s Step) bool {
 		for _, c := range w.clusters {
-			c.save()
+			c.backup = c.Save()
+			c.Revision += 500 // of kinds that nobody here follows
 			w.at[saved] = w.now
 		}
 		return true
@@ -210,8 +212,8 @@ var acts = []act{
 		if c.backup == nil || w.at[restored+c.name] != 0 || w.now-w.at[saved] < 25*time.Second {
 			return false // of a backup that is no older nobody can tell
 		}
-		w.note("%s is restored to revision %d", c.name, c.backedUp)
-		c.restore(s.B%3 == 0 && c != w.ingress)
+		w.note("%s is restored to revision %d", c.name, c.backup.Revision)
+		c.Restore(c.backup, s.B%3 == 0 && c != w.ingress)
 		if w.at[restored+c.name] = w.now; c != w.ingress {
 			w.wentBack(c)
 			w.lived = w.now + lively // kubelets and controllers bring back what lives
@@ -244,46 +246,46 @@ var acts = []act{
 		return obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}
 	})},
 	{"quota", 1, true, obstruct(func(w *world, s Step) obstacle {
-		kind, namespace := [...]Kind{Services, EndpointSlices}[s.A%2], namespaces[s.B%2]
-		return obstacle{namespace: namespace, limited: kind, most: len(w.ingress.all(kind, namespace))}
+		kind, namespace := [...]model.Kind{model.Services, model.EndpointSlices}[s.A%2], namespaces[s.B%2]
+		return obstacle{namespace: namespace, limited: kind, most: len(w.ingress.All(kind, namespace))}
 	})},
 	{"webhook", 1, false, func(w *world, s Step) bool {
 		w.edits = !w.edits
 		return true
 	}},
-	{"edit-replica", 2, true, onReplica(func(w *world, o Object, n int) bool { return w.meddle(o, pickFrom(edits[kindOf(o)], n)) })},
-	{"disown", 1, true, onReplica(func(w *world, o Object, _ int) bool {
+	{"edit-replica", 2, true, onReplica(func(w *world, o model.Object, n int) bool { return w.meddle(o, pickFrom(edits[model.KindOf(o)], n)) })},
+	{"disown", 1, true, onReplica(func(w *world, o model.Object, _ int) bool {
 		unread := func(p *Process) bool { return !p.AllListed() }
-		share := kindOf(o) == EndpointSlices && slices.ContainsFunc(w.processes, unread) // what stands is one
-		return !share && w.meddle(o, func(o Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
+		share := model.KindOf(o) == model.EndpointSlices && slices.ContainsFunc(w.processes, unread) // what stands is one
+		return !share && w.meddle(o, func(o model.Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
 	})},
-	{"delete-replica", 2, true, onReplica(func(w *world, o Object, _ int) bool {
+	{"delete-replica", 2, true, onReplica(func(w *world, o model.Object, _ int) bool {
 		w.at[meddled] = w.now
-		return w.ingress.remove(o) != nil
+		return w.ingress.Remove(o) != nil
 	})},
 	{"foreign", 1, true, func(w *world, s Step) bool { // an object of somebody else's in the way
 		meta := metav1.ObjectMeta{Namespace: namespaces[s.B%2], Name: names[s.A%3], Labels: map[string]string{"of": "others", syncer.LabelServiceName: names[s.A%3]}}
-		o := []Object{&corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
+		o := []model.Object{&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, &corev1.Endpoints{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
 		w.ingress.ensureNamespace(meta.Namespace)
 		made, err := w.ingress.Create(o)
 		if err == nil {
-			w.until(span(s.C/3), func() { w.ingress.later(made, 0, func() { w.ingress.remove(made) }) })
+			w.until(span(s.C/3), func() { w.ingress.later(made, 0, func() { w.ingress.Remove(made) }) })
 		}
 		return err == nil
 	}},
 	{"drop-namespace", 1, true, func(w *world, s Step) bool {
-		ns := w.ingress.get(ID{Kind: Namespaces, Name: namespaces[s.B%2]})
+		ns := w.ingress.Find(model.Namespaces.ID("", namespaces[s.B%2]))
 		if ns == nil {
 			return false
 		}
-		w.ingress.end(ns)
+		w.ingress.End(ns)
 		w.until(span(s.C%5), func() { // the namespace controller
-			for _, kind := range []Kind{EndpointSlices, Endpoints, Services} {
-				for _, o := range w.ingress.all(kind, ns.GetName()) {
-					w.ingress.remove(o)
+			for _, kind := range []model.Kind{model.EndpointSlices, model.Endpoints, model.Services} {
+				for _, o := range w.ingress.All(kind, ns.GetName()) {
+					w.ingress.Remove(o)
 				}
 			}
-			w.ingress.remove(ns)
+			w.ingress.Remove(ns)
 			w.at[obstructed] = w.now
 		})
 		return true
@@ -317,9 +319,9 @@ var acts = []act{
 		return true
 	}},
 	{"drop-lease", 1, true, func(w *world, s Step) bool {
-		o := w.ingress.get(leaseID)
+		o := w.ingress.Find(leaseID)
 		if o != nil {
-			w.ingress.remove(o)
+			w.ingress.Remove(o)
 			w.at[unleased] = w.now
 		}
 		return o != nil
@@ -352,17 +354,17 @@ var acts = []act{
 }
 
 // edits are what others do to objects of ours.
-var edits = map[Kind][]func(Object){
-	Services: {
-		func(o Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "theirs"} },
-		func(o Object) { o.GetLabels()["team"] = "theirs" },
-		func(o Object) { o.(*corev1.Service).Spec.Ports[0].Port = 4711 },
+var edits = map[model.Kind][]func(model.Object){
+	model.Services: {
+		func(o model.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "theirs"} },
+		func(o model.Object) { o.GetLabels()["team"] = "theirs" },
+		func(o model.Object) { o.(*corev1.Service).Spec.Ports[0].Port = 4711 },
 	},
-	Endpoints: {func(o Object) { o.(*corev1.Endpoints).Subsets = nil }},
-	EndpointSlices: {
-		func(o Object) { o.(*discoveryv1.EndpointSlice).Endpoints = nil },
-		func(o Object) { o.SetOwnerReferences(nil) },
-		func(o Object) {
+	model.Endpoints: {func(o model.Object) { o.(*corev1.Endpoints).Subsets = nil }},
+	model.EndpointSlices: {
+		func(o model.Object) { o.(*discoveryv1.EndpointSlice).Endpoints = nil },
+		func(o model.Object) { o.SetOwnerReferences(nil) },
+		func(o model.Object) {
 			for i := range o.(*discoveryv1.EndpointSlice).Endpoints {
 				o.(*discoveryv1.EndpointSlice).Endpoints[i].Conditions.Ready = new(false)
 			}

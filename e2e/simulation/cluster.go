@@ -14,13 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
 
 // Cluster is a member with its controllers and kubelets, who are all one: what they do is
 // planned with a delay and done if it still makes sense then.
 type Cluster struct {
-	*Server
+	*model.Server
+	backup *model.Backup // what it can be restored to; nil: nothing
 	*schedule
 	rng
 	name      string
@@ -51,7 +53,7 @@ type workload struct {
 
 func newCluster(w *world, number int, name string, skew time.Duration) *Cluster {
 	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, lacked: map[string]bool{}, services: map[syncer.Key]*lately{}}
-	c.Server = NewServer(number, func() time.Time { return w.time().Add(skew) })
+	c.Server = model.NewServer(number, func() time.Time { return w.time().Add(skew) })
 	return c
 }
 
@@ -61,7 +63,7 @@ func (c *Cluster) ensureNamespace(name string) {
 
 // pods are those of a workload that have not finished, by name.
 func (c *Cluster) pods(w *workload) (out []*corev1.Pod) {
-	for _, o := range c.all(Pods, w.namespace) {
+	for _, o := range c.All(model.Pods, w.namespace) {
 		if pod := o.(*corev1.Pod); pod.Labels["workload"] == w.name && !finished(pod) {
 			out = append(out, pod)
 		}
@@ -109,11 +111,11 @@ func (c *Cluster) reconcile(w *workload) {
 		}
 	}
 	for i := range w.replicas {
-		id := ID{Pods, w.namespace, fmt.Sprintf("%s-%d", w.name, i)}
-		if pod := of[*corev1.Pod](c.Server, id); w.stateful && pod != nil && finished(pod) {
-			c.remove(pod)
+		id := model.Pods.ID(w.namespace, fmt.Sprintf("%s-%d", w.name, i))
+		if pod := model.Of[*corev1.Pod](c.Server, id); w.stateful && pod != nil && finished(pod) {
+			c.Remove(pod)
 		}
-		if c.get(id) == nil {
+		if c.Find(id) == nil {
 			missing = cmp.Or(missing, id.Name)
 		}
 	}
@@ -141,7 +143,7 @@ func (c *Cluster) reconcile(w *workload) {
 func version(w *workload) string { return "v" + strconv.Itoa(w.version) }
 
 // workloadOf finds whose pod one is.
-func (c *Cluster) workloadOf(pod Object) *workload {
+func (c *Cluster) workloadOf(pod model.Object) *workload {
 	for _, w := range c.workloads {
 		if w.namespace == pod.GetNamespace() && w.name == pod.GetLabels()["workload"] {
 			return w
@@ -170,16 +172,16 @@ func (c *Cluster) makePod(w *workload, name string) {
 }
 
 // later has the kubelet of a pod do something, if that still exists.
-func (c *Cluster) later(pod Object, d time.Duration, do func()) {
+func (c *Cluster) later(pod model.Object, d time.Duration, do func()) {
 	c.after(d, func() {
-		if now := c.get(idOf(pod)); now != nil && now.GetUID() == pod.GetUID() {
+		if now := c.Find(model.IDOf(pod)); now != nil && now.GetUID() == pod.GetUID() {
 			do()
 		}
 	})
 }
 
 // startPod gives a pod its address, and has it turn ready some time later.
-func (c *Cluster) startPod(pod Object) {
+func (c *Cluster) startPod(pod model.Object) {
 	c.move(pod)
 	c.status(pod, func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodRunning
@@ -193,9 +195,9 @@ func (c *Cluster) startPod(pod Object) {
 }
 
 // move gives a pod another address: one that no live pod has. Those of the dead come back soon.
-func (c *Cluster) move(pod Object) {
+func (c *Cluster) move(pod model.Object) {
 	used, ip := map[string]bool{}, ""
-	for _, o := range c.all(Pods, "") {
+	for _, o := range c.All(model.Pods, "") {
 		if pod := o.(*corev1.Pod); !finished(pod) {
 			used[pod.Status.PodIP] = true
 		}
@@ -211,8 +213,8 @@ func (c *Cluster) move(pod Object) {
 }
 
 // status writes a pod's status.
-func (c *Cluster) status(pod Object, change func(*corev1.Pod)) {
-	c.edit(idOf(pod), func(o Object) { change(o.(*corev1.Pod)) })
+func (c *Cluster) status(pod model.Object, change func(*corev1.Pod)) {
+	c.Edit(model.IDOf(pod), func(o model.Object) { change(o.(*corev1.Pod)) })
 }
 
 // ready sets the conditions as a kubelet does: both, with a reason.
@@ -229,7 +231,7 @@ func (c *Cluster) ready(pod *corev1.Pod, is bool) {
 func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) {
 	is := condition(pod, kind)
 	if is.Status != status {
-		is.LastTransitionTime = c.stamp()
+		is.LastTransitionTime = c.Stamp()
 	}
 	is.Type, is.Status, is.Reason = kind, status, reason
 	all := slices.DeleteFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
@@ -237,8 +239,8 @@ func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status core
 }
 
 // turn has the kubelet say whether a pod is ready, if its node is heard.
-func (c *Cluster) turn(pod Object, is bool) {
-	now := of[*corev1.Pod](c.Server, idOf(pod))
+func (c *Cluster) turn(pod model.Object, is bool) {
+	now := model.Of[*corev1.Pod](c.Server, model.IDOf(pod))
 	if now == nil || c.silentNode[now.Spec.NodeName] || finished(now) || now.Status.PodIP == "" || is && now.DeletionTimestamp != nil {
 		return
 	}
@@ -247,17 +249,17 @@ func (c *Cluster) turn(pod Object, is bool) {
 }
 
 // stopPod deletes a pod: at once, or after its grace.
-func (c *Cluster) stopPod(pod Object, force bool) {
+func (c *Cluster) stopPod(pod model.Object, force bool) {
 	grace, w := c.within(time.Millisecond, 3*time.Second), c.workloadOf(pod)
 	gone := func() {
-		c.remove(pod)
+		c.Remove(pod)
 		c.soon(w)
 	}
 	if force {
 		gone()
 		return
 	}
-	c.edit(idOf(pod), func(o Object) { o.SetDeletionTimestamp(new(c.stamp())) })
+	c.Edit(model.IDOf(pod), func(o model.Object) { o.SetDeletionTimestamp(new(c.Stamp())) })
 	if c.chance(50) {
 		c.later(pod, grace/2, func() { c.turn(pod, false) })
 	}
@@ -268,7 +270,7 @@ func (c *Cluster) stopPod(pod Object, force bool) {
 // hear has a node fall silent, or be heard again: its kubelet says then how its pods are.
 func (c *Cluster) hear(node string, heard bool) {
 	c.silentNode[node] = !heard
-	for _, o := range c.all(Pods, "") {
+	for _, o := range c.All(model.Pods, "") {
 		pod := o.(*corev1.Pod)
 		if pod.Spec.NodeName != node || finished(pod) {
 			continue
@@ -297,7 +299,7 @@ func (c *Cluster) release(l *workload, overlap time.Duration) {
 	next.replicas = max(1, l.replicas)
 	c.soon(next)
 	c.after(c.within(8*time.Second, 12*time.Second), func() {
-		c.edit(ID{Services, l.namespace, l.app}, func(o Object) {
+		c.Edit(model.Services.ID(l.namespace, l.app), func(o model.Object) {
 			if svc := o.(*corev1.Service); svc.Spec.Selector != nil {
 				svc.Spec.Selector["color"] = next.color
 			}
@@ -322,12 +324,12 @@ func (c *Cluster) service(namespace, name string, selector map[string]string) {
 // revive has kubelets and controllers bring back, after the store was restored, what lives:
 // pods that nobody runs are deleted, and all others say how they are.
 func (c *Cluster) revive() {
-	for _, o := range c.all(Pods, "") {
+	for _, o := range c.All(model.Pods, "") {
 		pod := o.(*corev1.Pod)
 		switch {
 		case finished(pod):
 		case pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30):
-			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.remove(pod) })
+			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.Remove(pod) })
 		case pod.Status.PodIP == "":
 			c.later(pod, c.within(time.Second, 5*time.Second), func() { c.startPod(pod) })
 		default:
@@ -340,11 +342,11 @@ func (c *Cluster) revive() {
 }
 
 // lie leaves out of a list what is not to be seen in it.
-func (c *Cluster) lie(items []Object) []Object {
+func (c *Cluster) lie(items []model.Object) []model.Object {
 	if c.lies == 0 {
 		return items
 	}
-	return slices.DeleteFunc(slices.Clone(items), func(o Object) bool {
+	return slices.DeleteFunc(slices.Clone(items), func(o model.Object) bool {
 		lacks := c.chance(c.lies)
 		c.lacked[string(o.GetUID())] = lacks || c.lacked[string(o.GetUID())]
 		return lacks

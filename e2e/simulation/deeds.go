@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // deploy makes a workload with its Service.
@@ -30,8 +31,8 @@ func deploy(stateful bool) doing {
 
 // writeByHand writes Endpoints as people do, if there is a Service for them.
 func (c *Cluster) writeByHand(s Step) {
-	id := ID{Endpoints, namespaces[s.B%2], "ext"}
-	if c.get(ID{Services, id.Namespace, id.Name}) == nil {
+	id := model.Endpoints.ID(namespaces[s.B%2], "ext")
+	if c.Find(model.Services.ID(id.Namespace, id.Name)) == nil {
 		return
 	}
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "http", Port: 8443, Protocol: corev1.ProtocolTCP}}}
@@ -44,7 +45,7 @@ func (c *Cluster) writeByHand(s Step) {
 		}
 	}
 	_, _ = c.Create(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}})
-	c.edit(id, func(o Object) {
+	c.Edit(id, func(o model.Object) {
 		if o.(*corev1.Endpoints).Subsets = nil; s.C%4 > 0 {
 			o.(*corev1.Endpoints).Subsets = []corev1.EndpointSubset{subset}
 		}

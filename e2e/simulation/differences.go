@@ -10,13 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
 
 // difference is what stands of a replica otherwise than it should.
 type difference struct {
 	key  syncer.Key
-	kind Kind
+	kind model.Kind
 	at   place
 	law  Law
 	text string
@@ -25,7 +26,7 @@ type difference struct {
 // differences are those of a replica between the truth and what stands. Where it is unsure who serves
 // only the dead are looked at.
 func (w *world) differences(key syncer.Key) (found []difference) {
-	if w.foreign(Services, key) || w.excludes(key) {
+	if w.foreign(model.Services, key) || w.excludes(key) {
 		return nil
 	}
 	wanted, best, unsure := map[place]offer{}, unserved*100, !w.agree(key)
@@ -36,7 +37,7 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 		}
 		unsure = unsure || e.unsure
 	}
-	compare := func(kind Kind) {
+	compare := func(kind model.Kind) {
 		stands, acknowledged := w.stands(kind, key), false
 		for at, e := range stands {
 			of, offered := wanted[at]
@@ -68,10 +69,10 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 			}
 		}
 	}
-	compare(EndpointSlices)
-	if w.config.WriteEndpoints && !w.foreign(Endpoints, key) {
+	compare(model.EndpointSlices)
+	if w.config.WriteEndpoints && !w.foreign(model.Endpoints, key) {
 		maps.DeleteFunc(wanted, func(_ place, e offer) bool { return !e.inEndpoints })
-		compare(Endpoints)
+		compare(model.Endpoints)
 	}
 	return found
 }
@@ -104,8 +105,8 @@ func (w *world) mayStay(at place) bool {
 // configured.
 func (w *world) orphaned(key syncer.Key) bool {
 	kept := func(at place, _ entry) bool { return w.mayStay(at) }
-	return w.stands(Endpoints, key).some(kept) ||
-		slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), func(o Object) bool {
+	return w.stands(model.Endpoints, key).some(kept) ||
+		slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), func(o model.Object) bool {
 			l := o.GetLabels()
 			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
 		})
@@ -113,13 +114,13 @@ func (w *world) orphaned(key syncer.Key) bool {
 
 // excludes reports whether nothing is to be written of a replica.
 func (w *world) excludes(key syncer.Key) bool {
-	ns := of[*corev1.Namespace](w.ingress.Server, ID{Kind: Namespaces, Name: key.Namespace})
+	ns := model.Of[*corev1.Namespace](w.ingress.Server, model.Namespaces.ID("", key.Namespace))
 	return key.Namespace == w.config.Excluded || ns != nil && ns.DeletionTimestamp != nil
 }
 
 // foreign reports whether an object of somebody else's stands in the way.
-func (w *world) foreign(kind Kind, key syncer.Key) bool {
-	o := w.ingress.get(ID{kind, key.Namespace, key.Name})
+func (w *world) foreign(kind model.Kind, key syncer.Key) bool {
+	o := w.ingress.Find(kind.ID(key.Namespace, key.Name))
 	return o != nil && !ours(o)
 }
 
@@ -135,24 +136,24 @@ type obstacle struct {
 	// in the namespace.
 	namespace, address         string
 	additions, removals, hangs bool
-	limited                    Kind
+	limited                    model.Kind
 	most                       int
 }
 
 // admit is what stands before the ingress cluster's store.
-func (w *world) admit(id ID, before, after Object) error {
+func (w *world) admit(id model.ID, before, after model.Object) error {
 	stood, stands := placesOf(before), placesOf(after)
 	for _, o := range w.obstacles {
-		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.all(id.Kind, id.Namespace)) >= o.most
+		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most
 		for at := range stands {
 			hit = hit || at.addr == o.address || o.additions && !stood.anywhere(at.addr)
 		}
 		switch {
-		case !hit || o.namespace != "" && o.namespace != id.Namespace || id.Kind == Leases:
+		case !hit || o.namespace != "" && o.namespace != id.Namespace || id.Kind == model.Leases:
 		case o.hangs:
 			return errHangs
 		default:
-			return forbidden(id, "admission webhook denied the request")
+			return model.Forbidden(id, "admission webhook denied the request")
 		}
 	}
 	return nil
@@ -162,7 +163,7 @@ func (w *world) admit(id ID, before, after Object) error {
 // a difference.
 func (w *world) inTheWay(d difference) time.Duration {
 	for _, o := range w.obstacles {
-		stands := w.stands(EndpointSlices, d.key).anywhere(o.address) || w.stands(Endpoints, d.key).anywhere(o.address)
+		stands := w.stands(model.EndpointSlices, d.key).anywhere(o.address) || w.stands(model.Endpoints, d.key).anywhere(o.address)
 		if (o.namespace == "" || o.namespace == d.key.Namespace) && (o.removals || stands || d.law != Hard || w.replaced(d)) {
 			return w.now
 		}
@@ -175,7 +176,7 @@ func (w *world) inTheWay(d difference) time.Duration {
 func (w *world) replaced(d difference) bool {
 	e := w.stands(d.kind, d.key)[d.at]
 	return slices.ContainsFunc(w.offers(d.key), func(of offer) bool {
-		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == EndpointSlices)
+		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == model.EndpointSlices)
 		return same && (!e.ready || of.grade != unserved || of.ready)
 	})
 }

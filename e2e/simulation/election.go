@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/reconcile/leader"
 )
 
 // leaseID names the Lease, leaseTime is after how long it may be taken.
-var leaseID = ID{Leases, "tributary-system", "tributary-" + instance}
+var leaseID = model.Leases.ID("tributary-system", "tributary-"+instance)
 
 const (
 	leaseTime   = 15 * time.Second
@@ -44,7 +45,7 @@ func (p *Process) depose() {
 
 // look reads the Lease, and writes it where it may, again and again.
 func (p *Process) look() {
-	p.ingress.ask(leaseID, p.term.RenewDeadline()/3, func(o Object, err error) {
+	p.ingress.ask(leaseID, p.term.RenewDeadline()/3, func(o model.Object, err error) {
 		lease, there := o.(*coordinationv1.Lease)
 		holder := ""
 		if there {
@@ -71,7 +72,7 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
 		HolderIdentity: p.term.Identity, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
-	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *Server) (any, error) {
+	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *model.Server) (any, error) {
 		if lease.ResourceVersion == "" {
 			return s.Create(lease)
 		}
@@ -109,9 +110,9 @@ func (p *Process) held(sent time.Time) {
 
 // release gives the Lease up, as a process does that ends in order.
 func (p *Process) release() {
-	if lease := of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
+	if lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
 		now := metav1.NewTime(p.clock())
-		p.world.ingress.edit(leaseID, func(o Object) {
+		p.world.ingress.Edit(leaseID, func(o model.Object) {
 			o.(*coordinationv1.Lease).Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
 		})
 	}
@@ -120,6 +121,6 @@ func (p *Process) release() {
 // mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and
 // two thirds of that have not passed since it last asked for it with success.
 func (w *world) mayWrite(p *Process) bool {
-	lease := of[*coordinationv1.Lease](w.ingress.Server, leaseID)
+	lease := model.Of[*coordinationv1.Lease](w.ingress.Server, leaseID)
 	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
 }

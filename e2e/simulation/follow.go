@@ -10,19 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // shown is an object as a Course has it.
-type shown struct{ Object }
+type shown struct{ model.Object }
 
-func versioned(o Object) kube.Versioned[shown] {
+func versioned(o model.Object) kube.Versioned[shown] {
 	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
 }
 
 // reading is a kube.Sink that reads what is shown for another one.
 type reading[T any] struct {
 	kube.Sink[T]
-	read func(Object) *T
+	read func(model.Object) *T
 }
 
 func (r reading[T]) Seen(o *shown, revision uint64, arrived time.Time) {
@@ -39,7 +40,7 @@ func (r reading[T]) Listed(all []kube.Versioned[shown], revision uint64) {
 // follower does what a Course wants.
 type follower struct {
 	*way
-	query  Query
+	query  model.Query
 	course *kube.Course[shown]
 	turns  alarm
 	// list is that which is being read, stream that which is open, or being opened; nil: none is.
@@ -65,7 +66,7 @@ const (
 	bookmarkAhead = 2 * time.Second
 )
 
-func follow(w *way, q Query, sink kube.Sink[shown]) *follower {
+func follow(w *way, q model.Query, sink kube.Sink[shown]) *follower {
 	f := &follower{way: w, query: q}
 	f.course = kube.NewCourse(w.process.clock(), sink, func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
 	f.turn()
@@ -73,8 +74,8 @@ func follow(w *way, q Query, sink kube.Sink[shown]) *follower {
 }
 
 // ask sends a request about what is followed. What is answered is for the Course, if still is true.
-func (f *follower) ask(timeout time.Duration, still func() bool, act func(*Server) (any, error), done func(now time.Time, value any, err error)) {
-	f.request(ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, always, act, func(value any, err error) {
+func (f *follower) ask(timeout time.Duration, still func() bool, act func(*model.Server) (any, error), done func(now time.Time, value any, err error)) {
+	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, always, act, func(value any, err error) {
 		if !f.over && still() {
 			done(f.process.clock(), value, err)
 			f.turn()
@@ -98,7 +99,7 @@ func (f *follower) turn() {
 			f.leave()
 			f.proven = nil
 		case kube.Probe:
-			f.ask(askTimeout, always, func(s *Server) (any, error) { return s.revision, nil }, func(now time.Time, value any, err error) {
+			f.ask(askTimeout, always, func(s *model.Server) (any, error) { return s.Revision, nil }, func(now time.Time, value any, err error) {
 				if err == nil {
 					f.course.Probed(now, value.(uint64))
 				}
@@ -108,14 +109,14 @@ func (f *follower) turn() {
 }
 
 // page reads a list from one of its pages on.
-func (f *follower) page(list *[]kube.Versioned[shown], after *Page) {
-	var next *Page
-	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *Server) (any, error) {
+func (f *follower) page(list *[]kube.Versioned[shown], after *model.Page) {
+	var next *model.Page
+	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *model.Server) (any, error) {
 		page, more, err := s.List(f.query, 500, after)
 		page.Items, next = f.cluster.lie(page.Items), more
 		return page, err
 	}, func(now time.Time, value any, err error) {
-		p, _ := value.(Page)
+		p, _ := value.(model.Page)
 		for _, o := range p.Items {
 			*list = append(*list, versioned(o))
 		}
@@ -140,7 +141,7 @@ func (f *follower) watch(from uint64) {
 	st := &stream{link: f.link}
 	f.stream = st
 	still := func() bool { return f.stream == st }
-	st.tell = func(e Event) {
+	st.tell = func(e model.Event) {
 		f.process.runs(func() {
 			if still() {
 				f.event(e)
@@ -148,13 +149,13 @@ func (f *follower) watch(from uint64) {
 			}
 		})
 	}
-	f.ask(acceptTimeout, still, func(s *Server) (any, error) {
+	f.ask(acceptTimeout, still, func(s *model.Server) (any, error) {
 		if still() {
-			f.link.streams = append(slices.DeleteFunc(f.link.streams, func(o *stream) bool { return o.watch.over }), st)
-			st.send(Event{Type: opened})
+			f.link.streams = append(slices.DeleteFunc(f.link.streams, func(o *stream) bool { return o.watch.Over }), st)
+			st.send(model.Event{Type: opened})
 			st.watch = s.Watch(f.query, from, st.send)
-			f.after(watchLife-bookmarkAhead, st.watch.bookmark)
-			f.after(watchLife, func() { st.watch.end(nil) })
+			f.after(watchLife-bookmarkAhead, st.watch.Bookmark)
+			f.after(watchLife, func() { st.watch.End(nil) })
 		}
 		return nil, nil
 	}, func(now time.Time, _ any, err error) {
@@ -166,7 +167,7 @@ func (f *follower) watch(from uint64) {
 }
 
 // event takes in what the stream brings.
-func (f *follower) event(e Event) {
+func (f *follower) event(e model.Event) {
 	now := f.process.clock()
 	f.tell(e.Revision, false)
 	switch e.Type {
@@ -228,7 +229,7 @@ func (f *follower) relist() {
 // leave ends the stream, or that it is being opened.
 func (f *follower) leave() {
 	if f.stream != nil && f.stream.watch != nil {
-		f.stream.watch.end(nil)
+		f.stream.watch.End(nil)
 	}
 	f.stream = nil
 }

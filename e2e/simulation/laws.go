@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
@@ -30,7 +31,7 @@ const (
 	Zero      Law = "ZERO"      // nothing changed, nothing written
 	Leader    Law = "LEADER"    // one process writes
 	Conv      Law = "CONV"      // when faults end, what stands is what the members' state demands
-	Order     Law = "ORDER"     // Service, slices, Endpoints; the ports of a slice never change
+	Order     Law = "ORDER"     // Service, slices, model.Endpoints; the ports of a slice never change
 	Fair      Law = "FAIR"      // what serves is published within its bound
 	Demoted   Law = "DEMOTED"   // a reserve does not go on serving beside who is better
 	Bounded   Law = "BOUNDED"   // queues and requests stay within their bounds, and come to rest
@@ -89,7 +90,7 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 func (l *laws) sweep() {
 	w, now := l.world, map[difference]time.Duration{}
 	for _, c := range w.clusters {
-		for _, svc := range c.all(Services, "") {
+		for _, svc := range c.All(model.Services, "") {
 			l.ever[keyOf(svc)] = true
 		}
 	}
@@ -154,7 +155,7 @@ func (l *laws) excused(d difference) time.Duration {
 		if back != 0 {
 			from = max(from, max(back, w.at[thawed+p.name], healthy)+restores)
 		}
-		if m == nil || d.kind == EndpointSlices && w.owner(d.at) != c.name && (d.law == Hard || !w.classes()) {
+		if m == nil || d.kind == model.EndpointSlices && w.owner(d.at) != c.name && (d.law == Hard || !w.classes()) {
 			continue
 		}
 		if pod := w.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead && pod.cluster == c {
@@ -169,10 +170,10 @@ func (l *laws) excused(d difference) time.Duration {
 }
 
 // judge looks at a write that took effect.
-func (l *laws) judge(a *attempt, before, after Object) {
+func (l *laws) judge(a *attempt, before, after model.Object) {
 	w, p := l.world, a.process
 	l.writes, l.wrote = l.writes+1, w.now
-	if l.still && !w.foreign(Services, a.action.Replica) {
+	if l.still && !w.foreign(model.Services, a.action.Replica) {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
 	}
 	if !a.lawful && !w.lately(restored+w.ingress.name) && !w.lately(unleased) { // whose Lease it was may not know yet
@@ -190,32 +191,32 @@ func (l *laws) judge(a *attempt, before, after Object) {
 	if !blind { // else it may not know what stands
 		l.order(a, before, after)
 	}
-	if a.id.Kind == EndpointSlices || a.id.Kind == Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
+	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
 		l.traffic(a, before, after)
 	}
 }
 
 // order looks at the order of writes.
-func (l *laws) order(a *attempt, before, after Object) {
-	service := ID{Services, a.action.Replica.Namespace, a.action.Replica.Name}
+func (l *laws) order(a *attempt, before, after model.Object) {
+	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
 	is, _ := after.(*discoveryv1.EndpointSlice)
 	switch {
 	case is != nil && before != nil:
 		if !equality.Semantic.DeepEqual(before.(*discoveryv1.EndpointSlice).Ports, is.Ports) {
 			l.breaks(Order, "the ports of slice %s change", a.id)
 		}
-	case before == nil && (a.id.Kind == EndpointSlices || a.id.Kind == Endpoints):
+	case before == nil && (a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints):
 		left, gone := l.world.at[gone+service.String()]
-		if l.world.ingress.get(service) == nil && !(gone && a.sent-left < settled) {
+		if l.world.ingress.Find(service) == nil && !(gone && a.sent-left < settled) {
 			l.breaks(Order, "%s is made before its Service", a.id)
 		}
 	}
 }
 
 // traffic looks at what a write means for traffic.
-func (l *laws) traffic(a *attempt, before, after Object) {
+func (l *laws) traffic(a *attempt, before, after model.Object) {
 	w, was, is := l.world, placesOf(before), placesOf(after)
-	now, other := w.stands(a.id.Kind, a.action.Replica), w.stands(map[Kind]Kind{EndpointSlices: Endpoints, Endpoints: EndpointSlices}[a.id.Kind], a.action.Replica)
+	now, other := w.stands(a.id.Kind, a.action.Replica), w.stands(map[model.Kind]model.Kind{model.EndpointSlices: model.Endpoints, model.Endpoints: model.EndpointSlices}[a.id.Kind], a.action.Replica)
 	var lost []place
 	for _, at := range sorted(was) {
 		if p := w.pods[at.uid]; !now.has(at) && !other.has(at) && (p == nil || p.dead) {
@@ -260,7 +261,7 @@ func (l *laws) lost(a *attempt, at place, now view) {
 	}
 	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be, or were
 	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
-		if e.place != at || !e.inEndpoints && a.id.Kind == Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lately) {
+		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lately) {
 			continue
 		}
 		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && w.classes())) {
@@ -290,7 +291,7 @@ func (l *laws) waited(a *attempt, at place) {
 // long been there to take its place.
 func (l *laws) wiped(a *attempt, lost []place) {
 	w, key := l.world, a.action.Replica
-	if w.classes() && w.lately(meddled) || w.lately(restored+w.ingress.name) || w.foreign(Services, key) || w.foreign(Endpoints, key) || !w.agree(key) {
+	if w.classes() && w.lately(meddled) || w.lately(restored+w.ingress.name) || w.foreign(model.Services, key) || w.foreign(model.Endpoints, key) || !w.agree(key) {
 		return
 	}
 	for _, c := range w.members {
@@ -304,15 +305,15 @@ func (l *laws) wiped(a *attempt, lost []place) {
 		}
 		for _, e := range w.offersOf(c, key) {
 			p, at := w.pods[e.uid], svc.at
-			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == Endpoints || p.at+settled >= at || knew.pods < p.since && knew.follows {
+			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == model.Endpoints || p.at+settled >= at || knew.pods < p.since && knew.follows {
 				continue
 			}
-			stands := func(o Object) bool { return placesOf(o).has(e.place) }
-			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.all(EndpointSlices, key.Namespace), stands) {
+			stands := func(o model.Object) bool { return placesOf(o).has(e.place) }
+			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), stands) {
 				continue // no replica has it: it was forgotten without a question
 			}
 			w.after(onItsWay, func() { // what takes its place may be on its way
-				serves := w.stands(EndpointSlices, key).serve() || w.stands(Endpoints, key).serve()
+				serves := w.stands(model.EndpointSlices, key).serve() || w.stands(model.Endpoints, key).serve()
 				may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
 				if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
 					l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
@@ -342,7 +343,7 @@ func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
 	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
-	return a.id.Kind == Endpoints && !read(c) && others && !w.stands(EndpointSlices, a.action.Replica).has(at)
+	return a.id.Kind == model.Endpoints && !read(c) && others && !w.stands(model.EndpointSlices, a.action.Replica).has(at)
 }
 
 // wasRestored reports whether a member's store went back not long ago.
@@ -359,10 +360,10 @@ func (l *laws) convergence() string {
 	for _, d := range sorted(l.open) {
 		text = append(text, fmt.Sprintf("%s %s: %s %s", d.key, d.kind, d.at, d.text))
 	}
-	for _, svc := range w.ingress.all(Services, "") {
+	for _, svc := range w.ingress.All(model.Services, "") {
 		key := keyOf(svc)
 		wanted := slices.ContainsFunc(w.members, func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
-		if ours(svc) && !wanted && !w.excludes(key) && !w.foreign(Endpoints, key) && !w.orphaned(key) {
+		if ours(svc) && !wanted && !w.excludes(key) && !w.foreign(model.Endpoints, key) && !w.orphaned(key) {
 			text = append(text, key.String()+": nobody has the Service any more")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // fault is what is wrong with a link: so many requests in a hundred are answered with an error before
@@ -26,9 +27,9 @@ type fault struct {
 // The faults.
 var (
 	sound   = &fault{}
-	cut     = &fault{"cut", 100, errBroken}   // open connections break, too
-	silent  = &fault{"silent", 100, errHangs} // nothing breaks
-	lossy   = &fault{"lossy", 17, errBroken}  // as many break after their effect
+	cut     = &fault{"cut", 100, model.ErrBroken}  // open connections break, too
+	silent  = &fault{"silent", 100, errHangs}      // nothing breaks
+	lossy   = &fault{"lossy", 17, model.ErrBroken} // as many break after their effect
 	busy    = &fault{"busy", 50, apierrors.NewTooManyRequests("please try again later", 2)}
 	broken  = &fault{"broken", 50, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))}
 	refused = &fault{"refused", 100, apierrors.NewUnauthorized("Unauthorized")}
@@ -46,7 +47,7 @@ type link struct {
 	// what the rights were withdrawn to: kinds in namespaces, or in all.
 	latency  time.Duration
 	fault    *fault
-	refusing map[ID]bool
+	refusing map[model.ID]bool
 	streams  []*stream
 	// troubled is until when something was last wrong, or on its way for long.
 	troubled time.Duration
@@ -75,8 +76,8 @@ func (l *link) change(how func(*link)) {
 	l.healthySince()
 	for _, st := range slices.Clone(l.streams) {
 		switch {
-		case l.fault == cut, st.watch.server != l.cluster.Server:
-			st.watch.end(errBroken)
+		case l.fault == cut, st.watch.Server != l.cluster.Server:
+			st.watch.End(model.ErrBroken)
 		case l.fault != silent:
 			st.resume()
 		}
@@ -99,7 +100,7 @@ func (l *link) delay() time.Duration {
 
 // call sends a request about a kind in a namespace: act takes effect at the server, done is called
 // with the answer, once, after timeout at the latest.
-func (l *link) call(of ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
+func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
 	deadline, over := l.now+timeout, false
 	end := func(value any, err error) {
 		if !over {
@@ -115,7 +116,7 @@ func (l *link) call(of ID, timeout time.Duration, act func(*Cluster) (any, error
 			case l.fault == silent:
 				l.troubled = max(l.troubled, deadline)
 			case l.fault == cut:
-				end(nil, errBroken)
+				end(nil, model.ErrBroken)
 			case !errors.Is(err, errHangs):
 				end(value, err)
 			}
@@ -127,12 +128,12 @@ func (l *link) call(of ID, timeout time.Duration, act func(*Cluster) (any, error
 var errHangs = errors.New("hangs")
 
 // arrives has a request arrive, or not.
-func (l *link) arrives(of ID, act func(*Cluster) (any, error)) (any, error) {
+func (l *link) arrives(of model.ID, act func(*Cluster) (any, error)) (any, error) {
 	if l.chance(l.fault.percent) {
 		return nil, l.fault.err
 	}
-	if l.refusing[ID{Kind: of.Kind, Namespace: of.Namespace}] {
-		return nil, forbidden(of, `"tributary" cannot list resource in the namespace`)
+	if l.refusing[model.ID{Kind: of.Kind, Namespace: of.Namespace}] {
+		return nil, model.Forbidden(of, `"tributary" cannot list resource in the namespace`)
 	}
 	value, err := act(l.cluster)
 	if l.fault == lossy && l.chance(lossy.percent) {
@@ -144,13 +145,13 @@ func (l *link) arrives(of ID, act func(*Cluster) (any, error)) (any, error) {
 // stream is a watch over a link. Its events arrive in their order.
 type stream struct {
 	link  *link
-	watch *Watch        // nil: it is being opened
+	watch *model.Watch  // nil: it is being opened
 	last  time.Duration // when the last event arrives
-	held  []Event
-	tell  func(Event)
+	held  []model.Event
+	tell  func(model.Event)
 }
 
-func (st *stream) send(e Event) {
+func (st *stream) send(e model.Event) {
 	st.last = max(st.last, st.link.now+st.link.delay())
 	st.link.after(st.last-st.link.now, func() {
 		if st.held = append(st.held, e); st.link.fault != silent {
@@ -187,11 +188,11 @@ var errNotSent = errors.New("this process does not lead")
 
 // request sends a request over a connection that has shown which cluster is at its end, that on record
 // or the first there is, unless it may not be sent any more by then.
-func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*Server) (any, error), done func(any, error)) {
+func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act func(*model.Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	switch {
 	case w.proven != w.cluster:
-		w.call(ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
+		w.call(model.ID{}, askTimeout, func(c *Cluster) (any, error) { return c, nil }, func(value any, err error) {
 			c, _ := value.(*Cluster)
 			record := w.process.world.record
 			if err == nil && cmp.Or(record[w.home.name], c.UID) != c.UID {
@@ -211,11 +212,11 @@ func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*S
 	default:
 		w.call(of, timeout, func(c *Cluster) (any, error) {
 			if w.proven != c {
-				return nil, errBroken
+				return nil, model.ErrBroken
 			}
 			return act(c.Server)
 		}, func(value any, err error) {
-			if errors.Is(err, errBroken) {
+			if errors.Is(err, model.ErrBroken) {
 				w.proven = nil
 			}
 			answer(value, err)
@@ -224,9 +225,9 @@ func (w *way) request(of ID, timeout time.Duration, may func() bool, act func(*S
 }
 
 // ask reads an object; it is nil, and so is err, where there is none.
-func (w *way) ask(id ID, timeout time.Duration, done func(o Object, err error)) {
-	w.request(id, timeout, always, func(s *Server) (any, error) { return s.get(id), nil }, func(value any, err error) {
-		o, _ := value.(Object)
+func (w *way) ask(id model.ID, timeout time.Duration, done func(o model.Object, err error)) {
+	w.request(id, timeout, always, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
+		o, _ := value.(model.Object)
 		done(o, err)
 	})
 }

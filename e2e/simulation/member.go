@@ -12,6 +12,7 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // seen is a member as one process sees it.
@@ -158,7 +159,7 @@ func (m *seen) ask(q member.Question) {
 		return
 	}
 	answer, store := member.Answer{Question: q}, m.stores
-	m.way.ask(ID{queries[q.Kind].Kind, q.Key.Namespace, q.Key.Name}, askTimeout, func(o Object, err error) {
+	m.way.ask(queries[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
 			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
 		} else if err == nil {
@@ -175,11 +176,11 @@ func (m *seen) ask(q member.Question) {
 
 // queries are what is followed of each kind of a member, and decoder reads it.
 var (
-	queries = [...]Query{
-		member.Pods:           {Kind: Pods, Fields: clusters.LivePods},
-		member.Services:       {Kind: Services},
-		member.Endpoints:      {Kind: Endpoints},
-		member.EndpointSlices: {Kind: EndpointSlices, Labels: clusters.HandWrittenSlices},
+	queries = [...]model.Query{
+		member.Pods:           {Kind: model.Pods, Fields: clusters.LivePods},
+		member.Services:       {Kind: model.Services},
+		member.Endpoints:      {Kind: model.Endpoints},
+		member.EndpointSlices: {Kind: model.EndpointSlices, Labels: clusters.HandWrittenSlices},
 	}
 	decoder = decode.New(decode.Options{})
 )
@@ -196,11 +197,11 @@ func (m *seen) follow(scope member.Scope) *follower {
 }
 
 // taking takes what a stream shows into the state.
-func taking[O Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[shown] {
+func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[shown] {
 	return func(m *seen, scope member.Scope) kube.Sink[shown] {
 		return reading[store.Versioned[T]]{
 			&clusters.Intake[T]{Scope: scope, Step: m.step, Failed: func(error) {}},
-			func(o Object) *store.Versioned[T] { return new(read(o.(O))) },
+			func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) },
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/cache"
@@ -61,7 +62,7 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for kind, of := range cache.Kinds {
-		follow(p.ingress, Query{Kind: Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o Object) *cache.Object { return cache.Decode(o, instance) }})
+		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o model.Object) *cache.Object { return cache.Decode(o, instance) }})
 	}
 	p.configure(w.config)
 	p.poll()
@@ -240,7 +241,7 @@ func (p *Process) turn() {
 type attempt struct {
 	process *Process
 	action  plan.Action
-	id      ID
+	id      model.ID
 	sent    time.Duration
 	lawful  bool // when it was sent
 	knew    map[string]known
@@ -250,7 +251,7 @@ type attempt struct {
 // request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
 	until, a := p.until, &attempt{process: p, action: g.Action, knew: p.knew[g.Action.Replica]}
-	a.id = ID{Kind(cache.Kinds[a.action.Kind].Resource.Resource), a.action.Object().Namespace, a.action.Name}
+	a.id = model.Kind(cache.Kinds[a.action.Kind].Resource.Resource).ID(a.action.Object().Namespace, a.action.Name)
 	answered := func(o *cache.Object, err error) {
 		p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
 		p.underWay--
@@ -263,10 +264,10 @@ func (p *Process) request(g *lanes.Grant) {
 	p.ingress.request(a.id, min(write.Deadline(&a.action), until.Sub(p.clock())), may, a.write, func(value any, err error) {
 		switch {
 		case err == nil:
-			o, _ := value.(Object)
+			o, _ := value.(model.Object)
 			answered(write.Stands(&a.action, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
-			p.ingress.ask(a.id, askTimeout, func(o Object, asked error) {
+			p.ingress.ask(a.id, askTimeout, func(o model.Object, asked error) {
 				stands := cache.Decode(o, instance)
 				if o == nil && asked == nil {
 					stands = write.Gone(&a.action)
@@ -280,14 +281,14 @@ func (p *Process) request(g *lanes.Grant) {
 }
 
 // write takes effect at the server, under the eyes of the laws.
-func (a *attempt) write(s *Server) (after any, err error) {
-	before := s.get(a.id)
+func (a *attempt) write(s *model.Server) (after any, err error) {
+	before := s.Find(a.id)
 	if a.action.Verb == plan.Delete {
 		options := write.Deletion(&a.action)
 		a.bound = options.Preconditions != nil && options.Preconditions.UID != nil && options.Preconditions.ResourceVersion != nil
 		after, err = s.Delete(a.id, options.Preconditions)
 	} else {
-		o := write.Render(&a.action, instance).(Object)
+		o := write.Render(&a.action, instance).(model.Object)
 		a.bound = a.action.Verb == plan.Create || o.GetResourceVersion() != "" && o.GetUID() != ""
 		if a.process.world.edits {
 			o.GetLabels()["webhook"] = "was-here"
@@ -301,6 +302,6 @@ func (a *attempt) write(s *Server) (after any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.process.world.laws.judge(a, before, s.get(a.id))
+	a.process.world.laws.judge(a, before, s.Find(a.id))
 	return after, nil
 }

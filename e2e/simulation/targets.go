@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // spell has something go on for a while; nil: nothing has begun.
@@ -58,7 +59,7 @@ func onWorkload(do func(c *Cluster, l *workload, n int)) doing {
 func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
-		live := slices.DeleteFunc(slices.Clone(c.all(Pods, "")), func(o Object) bool { return finished(o.(*corev1.Pod)) || o.(*corev1.Pod).Status.PodIP == "" })
+		live := slices.DeleteFunc(slices.Clone(c.All(model.Pods, "")), func(o model.Object) bool { return finished(o.(*corev1.Pod)) || o.(*corev1.Pod).Status.PodIP == "" })
 		pod, ok := pickFrom(live, s.B).(*corev1.Pod)
 		if ok {
 			do(w, c, pod, s.C)
@@ -70,23 +71,23 @@ func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) doing {
 func onService(edit func(svc *corev1.Service, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
-		svc := pickFrom(c.all(Services, ""), s.B)
-		return svc != nil && c.edit(idOf(svc), func(o Object) { edit(o.(*corev1.Service), s.C) }) != nil
+		svc := pickFrom(c.All(model.Services, ""), s.B)
+		return svc != nil && c.Edit(model.IDOf(svc), func(o model.Object) { edit(o.(*corev1.Service), s.C) }) != nil
 	}
 }
 
 // onReplica has others do something to an object of ours, and meddle has them change one.
-func onReplica(do func(w *world, o Object, n int) bool) doing {
+func onReplica(do func(w *world, o model.Object, n int) bool) doing {
 	return func(w *world, s Step) bool {
-		all := slices.Concat(w.ingress.all(Services, ""), w.ingress.all(Endpoints, ""), w.ingress.all(EndpointSlices, ""))
-		o := pickFrom(slices.DeleteFunc(all, func(o Object) bool { return !ours(o) }), s.B)
+		all := slices.Concat(w.ingress.All(model.Services, ""), w.ingress.All(model.Endpoints, ""), w.ingress.All(model.EndpointSlices, ""))
+		o := pickFrom(slices.DeleteFunc(all, func(o model.Object) bool { return !ours(o) }), s.B)
 		return o != nil && do(w, o, s.C)
 	}
 }
 
-func (w *world) meddle(o Object, change func(Object)) bool {
+func (w *world) meddle(o model.Object, change func(model.Object)) bool {
 	w.at[obstructed], w.at[meddled] = w.now, w.now
-	return w.ingress.edit(idOf(o), change) != nil
+	return w.ingress.Edit(model.IDOf(o), change) != nil
 }
 
 // onLink makes a link be at fault for a while.

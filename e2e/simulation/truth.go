@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -40,8 +41,8 @@ type podTruth struct {
 }
 
 // observe takes a change of a member in.
-func (w *world) observe(c *Cluster, ch change) {
-	switch o := ch.object().(type) {
+func (w *world) observe(c *Cluster, ch model.Change) {
+	switch o := ch.Object().(type) {
 	case *corev1.Pod:
 		p := w.pods[string(o.UID)]
 		if p == nil {
@@ -49,18 +50,18 @@ func (w *world) observe(c *Cluster, ch change) {
 			w.pods[string(o.UID)] = p
 		}
 		ip := o.Status.PodIP
-		good := ch.after != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
+		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
 		if good != p.good || p.addr != ip {
-			p.lately = lately{at: w.now, since: ch.revision}
+			p.lately = lately{at: w.now, since: ch.Revision}
 		}
-		p.last, p.addr, p.good, p.dead = ch.revision, ip, good, ch.after == nil || finished(o)
+		p.last, p.addr, p.good, p.dead = ch.Revision, ip, good, ch.After == nil || finished(o)
 		p.addrs = append(p.addrs, ip)
 	case *corev1.Service:
 		dropped := w.now
-		if was := c.services[keyOf(o)]; ch.after != nil && was != nil {
+		if was := c.services[keyOf(o)]; ch.After != nil && was != nil {
 			dropped = was.dropped
 		}
-		c.services[keyOf(o)] = &lately{w.now, dropped, ch.revision}
+		c.services[keyOf(o)] = &lately{w.now, dropped, ch.Revision}
 	case *corev1.Endpoints:
 		for at := range placesOf(o) {
 			w.hand[at.addr] = c.name
@@ -70,14 +71,14 @@ func (w *world) observe(c *Cluster, ch change) {
 
 // wentBack takes in that a member's store was restored.
 func (w *world) wentBack(c *Cluster) {
-	back := lately{at: w.now, since: c.Server.revision}
+	back := lately{at: w.now, since: c.Server.Revision}
 	for _, p := range w.pods {
 		if p.cluster == c {
 			p.dead, p.good, p.lately = true, false, back
 		}
 	}
-	for _, o := range c.all(Pods, "") {
-		w.observe(c, change{c.Server.revision, o, o})
+	for _, o := range c.All(model.Pods, "") {
+		w.observe(c, model.Change{Revision: c.Server.Revision, Before: o, After: o})
 	}
 	for key := range c.services {
 		c.services[key] = &back
@@ -129,12 +130,14 @@ type offer struct {
 // class orders what serves; the best is the lowest.
 func (e *offer) class() int { return e.grade*100 + e.order }
 
-func keyOf(o Object) syncer.Key { return syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()} }
+func keyOf(o model.Object) syncer.Key {
+	return syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
 
 // serviceOf is the Service that counts for a replica; nil: none does.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	mc := w.config.member(c.name)
-	svc := of[*corev1.Service](c.Server, ID{Services, key.Namespace, key.Name})
+	svc := model.Of[*corev1.Service](c.Server, model.Services.ID(key.Namespace, key.Name))
 	if svc == nil || mc == nil || !mc.Covers(key.Namespace) || svc.Annotations[syncer.AnnotationReplicate] == "false" {
 		return nil
 	}
@@ -149,7 +152,7 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	}
 	out := []offer{}
 	if svc.Spec.Selector == nil { // written by hand
-		stands := placesOf(c.get(ID{Endpoints, key.Namespace, key.Name}))
+		stands := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
 		for _, at := range sorted(stands) {
 			e := offer{place: at, ports: stands[at].ports, inEndpoints: true, ready: stands[at].ready}
 			if !e.ready {
@@ -158,8 +161,8 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 			out = append(out, e)
 		}
 	}
-	for _, o := range c.all(Pods, key.Namespace) {
-		if e := (offer{grade: unserved, inEndpoints: true}); e.of(svc, o.(*corev1.Pod), mc, c.clock()) {
+	for _, o := range c.All(model.Pods, key.Namespace) {
+		if e := (offer{grade: unserved, inEndpoints: true}); e.of(svc, o.(*corev1.Pod), mc, w.time().Add(c.skew)) {
 			out = append(out, e)
 		}
 	}
@@ -244,7 +247,7 @@ func (v view) add(at place, e entry) {
 }
 
 // placesOf reads what stands in one object.
-func placesOf(o Object) view {
+func placesOf(o model.Object) view {
 	out := view{}
 	add := func(addr string, ref *corev1.ObjectReference, e entry) {
 		at := place{addr: addr}
@@ -304,9 +307,9 @@ func sorted[K comparable, V any](of map[K]V) []K {
 }
 
 // stands is what stands of a replica in objects of a kind.
-func (w *world) stands(kind Kind, key syncer.Key) view {
+func (w *world) stands(kind model.Kind, key syncer.Key) view {
 	out, name := view{}, key.String()
-	for _, o := range w.ingress.all(kind, key.Namespace) {
+	for _, o := range w.ingress.All(kind, key.Namespace) {
 		if o.GetAnnotations()[syncer.AnnotationReplica] == name && ours(o) {
 			for at, e := range placesOf(o) {
 				out.add(at, e)
@@ -317,9 +320,9 @@ func (w *world) stands(kind Kind, key syncer.Key) view {
 }
 
 // ours reports whether an object is the installation's.
-func ours(o Object) bool {
+func ours(o model.Object) bool {
 	l := o.GetLabels()
 	namespace, name, _ := strings.Cut(o.GetAnnotations()[syncer.AnnotationReplica], "/")
 	return l[syncer.LabelManagedBy] == syncer.ManagedBy && l[syncer.LabelInstance] == instance && namespace == o.GetNamespace() &&
-		(name == o.GetName() || kindOf(o) == EndpointSlices)
+		(name == o.GetName() || model.KindOf(o) == model.EndpointSlices)
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -76,7 +77,7 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
-	w.ingress.admission = w.admit
+	w.ingress.Admission = w.admit
 	for i := range members {
 		c := newCluster(w, i+1, string(rune('a'+i)), time.Duration(i)*3*time.Second)
 		w.members = append(w.members, c)
@@ -87,7 +88,7 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	}
 	w.clusters = append(slices.Clone(w.members), w.ingress)
 	for _, c := range w.clusters {
-		c.changed = func(ch change) { w.changed(c, ch) }
+		c.Changed = func(ch model.Change) { w.changed(c, ch) }
 	}
 	for i := range processes {
 		w.processes = append(w.processes, newProcess(w, fmt.Sprintf("p%d", i), time.Duration(i)*1500*time.Millisecond))
@@ -134,29 +135,29 @@ func (w *world) link(process string, c *Cluster) *link {
 
 // changed takes in that something of a cluster changed, and has the controllers of the ingress
 // cluster do their part.
-func (w *world) changed(c *Cluster, ch change) {
-	o := ch.object()
-	if w.notes != nil && kindOf(o) != Leases {
-		w.note("%s: revision %d, %s", c.name, ch.revision, describe(ch))
+func (w *world) changed(c *Cluster, ch model.Change) {
+	o := ch.Object()
+	if w.notes != nil && model.KindOf(o) != model.Leases {
+		w.note("%s: revision %d, %s", c.name, ch.Revision, describe(ch))
 	}
 	svc, service := o.(*corev1.Service)
 	switch {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
 		w.observe(c, ch)
-	case service && ch.after == nil: // the garbage collector: what a Service owned that is gone goes, too
-		w.at[gone+idOf(svc).String()] = w.now
+	case service && ch.After == nil: // the garbage collector: what a Service owned that is gone goes, too
+		w.at[gone+model.IDOf(svc).String()] = w.now
 		w.after(c.within(100*time.Millisecond, 3*time.Second), func() {
-			for _, o := range c.all(EndpointSlices, svc.Namespace) {
+			for _, o := range c.All(model.EndpointSlices, svc.Namespace) {
 				if slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == svc.UID }) {
-					c.remove(o)
+					c.Remove(o)
 				}
 			}
 		})
 	case service && len(svc.Spec.Selector) > 0: // the endpoints controller: it finds no pods for a selector
 		w.after(c.within(100*time.Millisecond, time.Second), func() {
-			if now := of[*corev1.Service](c.Server, idOf(svc)); now != nil && len(now.Spec.Selector) > 0 {
-				c.edit(ID{Endpoints, svc.Namespace, svc.Name}, func(o Object) { o.(*corev1.Endpoints).Subsets = nil })
+			if now := model.Of[*corev1.Service](c.Server, model.IDOf(svc)); now != nil && len(now.Spec.Selector) > 0 {
+				c.Edit(model.Endpoints.ID(svc.Namespace, svc.Name), func(o model.Object) { o.(*corev1.Endpoints).Subsets = nil })
 			}
 		})
 	}
@@ -171,9 +172,9 @@ func (w *world) leader() *Process {
 }
 
 // describe says for people what a change is.
-func describe(c change) string {
-	id := idOf(c.object())
-	switch o := c.after.(type) {
+func describe(c model.Change) string {
+	id := model.IDOf(c.Object())
+	switch o := c.After.(type) {
 	case nil:
 		return fmt.Sprint(id, " is gone")
 	case *corev1.Pod:
@@ -181,7 +182,7 @@ func describe(c change) string {
 	case *corev1.Service:
 		return fmt.Sprintf("%s selector=%v", id, o.Spec.Selector)
 	}
-	return fmt.Sprint(id, " ", placesOf(c.after))
+	return fmt.Sprint(id, " ", placesOf(c.After))
 }
 
 // instance is the name of the installation.

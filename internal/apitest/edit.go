@@ -9,20 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/watch"
+
+	"tributary.dev/tributary/internal/apitest/model"
 )
+
+// Object is any of the served objects.
+type Object = model.Object
 
 // Create stores objects as another client would; a missing namespace is made.
 func (s *Server) Create(t testing.TB, objects ...Object) {
 	t.Helper()
-	for _, obj := range objects {
-		k := kindOfObject(obj)
-		if k.namespaced {
-			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: obj.GetNamespace()}}
-			_, _ = s.store.create(kinds[0], name{Name: ns.Name}, ns) // it may stand already
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range objects {
+		if o.GetNamespace() != "" {
+			_, _ = s.model.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.GetNamespace()}}) // it may stand already
 		}
-		if _, err := s.store.create(k, nameOf(obj), obj); err != nil {
-			t.Fatalf("create %s %s: %v", k.Kind, nameOf(obj), err)
+		if _, err := s.model.Create(o.DeepCopyObject().(Object)); err != nil {
+			t.Fatalf("create %s: %v", model.IDOf(o), err)
 		}
 	}
 }
@@ -30,65 +34,75 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 // Refuse makes the server refuse objects to be created or updated for which the
 // function returns field errors (with 422) or another error; nil: none.
 func (s *Server) Refuse(f func(Object) (field.ErrorList, error)) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	s.store.refuse = f
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.model.Admission = func(id model.ID, _, after Object) error {
+		if f == nil || after == nil {
+			return nil
+		}
+		errs, err := f(after)
+		if err != nil {
+			return err
+		}
+		return model.Invalid(id, errs)
+	}
+}
+
+// standing is an object that a test takes to stand.
+func standing[T Object](s *Server, namespace, name string) (o T, ok bool) {
+	o, ok = s.model.Find(model.KindOf(o).ID(namespace, name)).(T)
+	return o, ok
 }
 
 // Edit changes a standing object as another client would, past all validation; that it
 // was another is on record in managedFields, unless the change sets those.
 // The function gets a copy of the object to change in place.
-func Edit[T Object](t testing.TB, s *Server, namespace, objectName string, change func(T)) {
+func Edit[T Object](t testing.TB, s *Server, namespace, name string, change func(T)) {
 	t.Helper()
-	var zero T
-	k, n := kindOfObject(zero), name{Namespace: namespace, Name: objectName}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	old, ok := s.store.tables[k].objects[n].(T)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := standing[T](s, namespace, name)
 	if !ok {
-		t.Errorf("edit %s %s: no such object", k.Kind, n)
+		t.Errorf("edit %T %s/%s: no such object", o, namespace, name)
 		return
 	}
-	obj := old.DeepCopyObject().(T)
-	change(obj)
-	if obj.GetManagedFields() == nil {
-		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody-else", Operation: metav1.ManagedFieldsOperationUpdate}})
-	}
-	s.store.lockedCommit(k, n, watch.Modified, obj)
+	s.model.Edit(model.IDOf(o), func(o Object) {
+		if change(o.(T)); o.GetManagedFields() == nil {
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody-else", Operation: metav1.ManagedFieldsOperationUpdate}})
+		}
+	})
 }
 
-// Remove deletes an object as another client would, without side effects on others.
-func Remove[T Object](t testing.TB, s *Server, namespace, objectName string) {
+// Remove deletes an object as another client would; a Service takes the Endpoints of its name along.
+func Remove[T Object](t testing.TB, s *Server, namespace, name string) {
 	t.Helper()
-	var zero T
-	k, n := kindOfObject(zero), name{Namespace: namespace, Name: objectName}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	old := s.store.tables[k].objects[n]
-	if old == nil {
-		t.Errorf("remove %s %s: no such object", k.Kind, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := standing[T](s, namespace, name)
+	if !ok {
+		t.Errorf("remove %T %s/%s: no such object", o, namespace, name)
 		return
 	}
-	s.store.lockedCommit(k, n, watch.Deleted, old.DeepCopyObject().(Object))
+	s.model.Remove(o)
 }
 
 // Get returns a standing object; ok is false when there is none.
-func Get[T Object](s *Server, namespace, objectName string) (obj T, ok bool) {
-	var zero T
-	found, err := s.store.get(kindOfObject(zero), name{Namespace: namespace, Name: objectName})
-	if err != nil {
-		return obj, false
+func Get[T Object](s *Server, namespace, name string) (o T, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok = standing[T](s, namespace, name); ok {
+		o = o.DeepCopyObject().(T)
 	}
-	return found.DeepCopyObject().(T), true
+	return o, ok
 }
 
 // List returns the standing objects of a kind, sorted by name.
-func List[T Object](s *Server, namespace string) []T {
+func List[T Object](s *Server, namespace string) (out []T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var zero T
-	items, _ := s.store.list(kindOfObject(zero), namespace)
-	out := make([]T, len(items))
-	for i, item := range items {
-		out[i] = item.DeepCopyObject().(T)
+	for _, o := range s.model.All(model.KindOf(zero), namespace) {
+		out = append(out, o.DeepCopyObject().(T))
 	}
 	return out
 }
@@ -97,9 +111,12 @@ func List[T Object](s *Server, namespace string) []T {
 // request begins to hang: wait on it after a look at the state that was not yet as
 // wished.
 func (s *Server) Changed() <-chan struct{} {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	return s.store.changed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
-func nameOf(obj Object) name { return name{Namespace: obj.GetNamespace(), Name: obj.GetName()} }
+func (s *Server) lockedAnnounce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

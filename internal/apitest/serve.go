@@ -10,26 +10,26 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"tributary.dev/tributary/internal/apitest/model"
 )
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	req, k, ok := s.parse(r)
+	req, ok := s.parse(r)
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	if k == nil {
+	if req.kind == "" {
 		s.tell(w, r, req)
 		return
 	}
@@ -48,10 +48,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.Verb == "watch" {
-		s.watch(w, r, k, req)
+		s.watch(w, r, query(r, req))
 		return
 	}
-	answer, code := s.serve(r, body, k, req)
+	answer, code := s.serve(r, body, req)
 	if fault != nil {
 		s.fail(w, r, req, fault)
 		return
@@ -99,7 +99,9 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, req Request) {
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault *Fault) {
 	if fault.Hang {
-		s.store.announce() // whoever waits for the hanging may look
+		s.mu.Lock()
+		s.lockedAnnounce() // whoever waits for the hanging may look
+		s.mu.Unlock()
 		<-r.Context().Done()
 	}
 	if fault.Cut || fault.Hang {
@@ -129,14 +131,14 @@ func (s *Server) record(req Request, code int) {
 	}
 }
 
-// parse reads /version, where the kind is nil, /api/v1/... and
+// parse reads /version and selfsubjectaccessreviews, which are no kinds, /api/v1/... and
 // /apis/discovery.k8s.io/v1/... paths.
-func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
-	if r.URL.Path == "/version" {
-		return Request{Verb: "get", Resource: "version", UserAgent: r.UserAgent()}, nil, true
-	}
-	if r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" {
-		return Request{Verb: "ask", Resource: "selfsubjectaccessreviews", UserAgent: r.UserAgent()}, nil, true
+func (s *Server) parse(r *http.Request) (req Request, ok bool) {
+	switch r.URL.Path {
+	case "/version":
+		return Request{Verb: "get", Resource: "version", UserAgent: r.UserAgent()}, true
+	case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+		return Request{Verb: "ask", Resource: "selfsubjectaccessreviews", UserAgent: r.UserAgent()}, true
 	}
 	group := ""
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -146,7 +148,7 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	case len(parts) > 3 && parts[0] == "apis" && parts[2] == "v1":
 		group, parts = parts[1], parts[3:]
 	default:
-		return req, nil, false
+		return req, false
 	}
 	req.UserAgent = r.UserAgent()
 	if parts[0] == "namespaces" && len(parts) > 2 {
@@ -156,12 +158,9 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	if len(parts) > 1 {
 		req.Name = parts[1]
 	}
-	k = kindOf(req.Resource)
-	if k == nil || k.Group != group {
-		return req, nil, false
-	}
-	req.Verb = verb(r, req.Name)
-	return req, k, true
+	req.Verb, req.kind = verb(r, req.Name), model.Kind(req.Resource)
+	known := req.kind.GroupVersionKind()
+	return req, !known.Empty() && known.Group == group
 }
 
 func verb(r *http.Request, name string) string {
@@ -184,69 +183,71 @@ func verb(r *http.Request, name string) string {
 	return "get"
 }
 
-func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answer any, code int) {
-	n := name{Namespace: req.Namespace, Name: req.Name}
+func (s *Server) serve(r *http.Request, body []byte, req Request) (answer any, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := req.kind.ID(req.Namespace, req.Name)
 	switch req.Verb {
 	case "get":
-		return result(s.store.get(k, n))(http.StatusOK)
+		return result(s.model.Get(id))(http.StatusOK)
 	case "list":
-		return s.list(r, k, req.Namespace)
+		page, _, _ := s.model.List(query(r, req), 0, nil)
+		items := make([]Object, len(page.Items))
+		for i, o := range page.Items {
+			items[i] = typed(o)
+		}
+		kind := req.kind.GroupVersionKind()
+		return map[string]any{
+			"kind": kind.Kind + "List", "apiVersion": kind.GroupVersion().String(),
+			"metadata": metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Revision, 10)}, "items": items,
+		}, http.StatusOK
 	case "delete":
 		var options metav1.DeleteOptions
 		if err := decode(body, &options); err != nil {
 			return failure(err)
 		}
-		if err := s.store.delete(k, n, options.Preconditions); err != nil {
+		if _, err := s.model.Delete(id, options.Preconditions); err != nil {
 			return failure(err)
 		}
 		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
 	}
-	obj := k.empty()
+	o := req.kind.New()
 	if req.Verb == "patch" { // fields are replaced, lists not merged: enough for Events
-		old, err := s.store.get(k, n)
+		old, err := s.model.Get(id)
 		if err != nil {
 			return failure(err)
 		}
-		obj = old.DeepCopyObject().(Object)
+		o = old.DeepCopyObject().(Object)
 	}
-	if err := decode(body, obj); err != nil {
+	if err := decode(body, o); err != nil {
 		return failure(err)
 	}
-	n.Name = obj.GetName()
-	if k.namespaced {
-		obj.SetNamespace(n.Namespace)
-	}
+	o.SetNamespace(req.Namespace)
 	if req.Verb == "create" {
-		return result(s.store.create(k, n, obj))(http.StatusCreated)
+		return result(s.model.Create(o))(http.StatusCreated)
 	}
-	return result(s.store.update(k, n, obj))(http.StatusOK)
+	return result(s.model.Update(o))(http.StatusOK)
 }
 
-func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {
-	items, rv := s.store.list(k, namespace)
-	items = slices.DeleteFunc(items, func(o Object) bool { return !selects(r)(o) })
-	return map[string]any{
-		"kind": k.Kind + "List", "apiVersion": k.GroupVersion().String(),
-		"metadata": metav1.ListMeta{ResourceVersion: strconv.FormatUint(rv, 10)}, "items": items,
-	}, http.StatusOK
+// query is what a list or watch asks for.
+func query(r *http.Request, req Request) model.Query {
+	of := r.URL.Query()
+	return model.Query{Kind: req.kind, Namespace: req.Namespace, Labels: of.Get("labelSelector"), Fields: of.Get("fieldSelector")}
 }
 
-// selects is the condition of a list or watch: labels, and of the fields the name alone.
-func selects(r *http.Request) func(Object) bool {
-	query := r.URL.Query()
-	byLabels, _ := labels.Parse(query.Get("labelSelector")) // nil selects everything
-	only, named := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
-	return func(o Object) bool {
-		return (byLabels == nil || byLabels.Matches(labels.Set(o.GetLabels()))) && (!named || o.GetName() == only)
-	}
+// typed is an object as it goes over the wire: it says what it is.
+func typed(o Object) Object {
+	o = o.DeepCopyObject().(Object)
+	o.GetObjectKind().SetGroupVersionKind(model.KindOf(o).GroupVersionKind())
+	return o
 }
 
-func result(obj Object, err error) func(code int) (any, int) {
+func result(o Object, err error) func(code int) (any, int) {
 	return func(code int) (any, int) {
 		if err != nil {
 			return failure(err)
 		}
-		return obj, code
+		return typed(o), code
 	}
 }
 

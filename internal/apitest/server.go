@@ -9,21 +9,25 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/internal/memnet"
 )
 
 // Server is the API server. All methods are safe for concurrent use.
 type Server struct {
-	http  *httptest.Server
-	store *store
+	http *httptest.Server
 	// memory is how the server is reached instead of over the network; nil: it is not.
 	memory *memnet.Listener
 
 	mu        sync.Mutex
+	model     *model.Server
+	changed   chan struct{}       // closed and replaced at every change
+	frozen    map[model.Kind]bool // whose watches lag behind
 	intercept func(Request) *Fault
 	writes    []Write
 	allow     func(Request) bool
@@ -40,6 +44,8 @@ type Request struct {
 	Namespace string
 	Name      string
 	UserAgent string
+
+	kind model.Kind // "" of those two
 }
 
 // Fault is what happens to a request instead of an answer.
@@ -79,9 +85,16 @@ func (w Write) path() string {
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{store: newStore()}
+	s := newServer()
 	s.http = httptest.NewServer(s)
 	t.Cleanup(s.Close)
+	return s
+}
+
+func newServer() *Server {
+	s := &Server{model: model.NewServer(0, time.Now), changed: make(chan struct{}), frozen: map[model.Kind]bool{}}
+	s.model.PageSize = 1 << 30
+	s.model.Changed = func(model.Change) { s.lockedAnnounce() }
 	return s
 }
 
@@ -89,7 +102,8 @@ func New(t testing.TB) *Server {
 // bubble can hold both ends: start it there.
 func NewInMemory(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{store: newStore(), memory: memnet.New()}
+	s := newServer()
+	s.memory = memnet.New()
 	s.http = &httptest.Server{Listener: s.memory, Config: &http.Server{Handler: s}}
 	s.http.Start()
 	t.Cleanup(s.Close)

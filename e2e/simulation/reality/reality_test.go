@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/e2e/cluster"
-	"tributary.dev/tributary/e2e/simulation"
+	api "tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/internal/dice"
 )
 
@@ -41,13 +41,13 @@ var requests = flag.Int("requests", 1500, "how many requests are compared")
 type both struct {
 	*testing.T
 	*rand.Rand
-	model  *simulation.Server
+	model  *api.Server
 	real   kubernetes.Interface
-	stands map[simulation.ID][]pair
+	stands map[api.ID][]pair
 }
 
 // pair is an object at one moment, in the model and in reality.
-type pair struct{ model, real simulation.Object }
+type pair struct{ model, real api.Object }
 
 func TestModelsAnswerAsServersDo(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "reality", Dir: t.TempDir(), APIServerFlags: []string{"--watch-cache=false", "--etcd-compaction-interval=1s"}})
@@ -55,7 +55,7 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &both{T: t, Rand: dice.New(t), model: simulation.NewServer(1, time.Now), real: c.Client(), stands: map[simulation.ID][]pair{}}
+	b := &both{T: t, Rand: dice.New(t), model: api.NewServer(1, time.Now), real: c.Client(), stands: map[api.ID][]pair{}}
 	for _, name := range []string{"open", "closing"} {
 		b.compare("create namespace "+name, func() (runtime.Object, error) {
 			return b.model.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: nil}})
@@ -67,7 +67,7 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 	for n := range *requests {
 		if n == *requests*3/4 { // from here on one namespace is being deleted
 			b.compare("delete namespace closing", func() (runtime.Object, error) {
-				_, err := b.model.Delete(simulation.ID{Kind: simulation.Namespaces, Name: "closing"}, nil)
+				_, err := b.model.Delete(api.ID{Kind: api.Namespaces, Name: "closing"}, nil)
 				return nil, err
 			}, func() (runtime.Object, error) {
 				return nil, b.real.CoreV1().Namespaces().Delete(t.Context(), "closing", metav1.DeleteOptions{})
@@ -85,11 +85,11 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 	b.expired()
 }
 
-var kinds = []simulation.Kind{simulation.Services, simulation.Endpoints, simulation.EndpointSlices}
+var kinds = []api.Kind{api.Services, api.Endpoints, api.EndpointSlices}
 
 // request makes one random request of both.
 func (b *both) request() {
-	id := simulation.ID{Kind: kinds[b.IntN(3)], Namespace: []string{"open", "closing"}[b.IntN(2)], Name: fmt.Sprintf("o%d", b.IntN(4))}
+	id := api.ID{Kind: kinds[b.IntN(3)], Namespace: []string{"open", "closing"}[b.IntN(2)], Name: fmt.Sprintf("o%d", b.IntN(4))}
 	known := b.stands[id]
 	var at pair
 	if len(known) > 0 { // mostly the latest
@@ -98,11 +98,11 @@ func (b *both) request() {
 	switch b.IntN(4) {
 	case 0:
 		o := b.object(id)
-		b.take(id, "create "+id.String(), func() (runtime.Object, error) { return b.model.Create(o.DeepCopyObject().(simulation.Object)) }, func() (runtime.Object, error) { return b.send("POST", id, o) })
+		b.take(id, "create "+id.String(), func() (runtime.Object, error) { return b.model.Create(o.DeepCopyObject().(api.Object)) }, func() (runtime.Object, error) { return b.send("POST", id, o) })
 	case 1, 2:
 		o, conditional := b.object(id), b.IntN(4)
-		with := func(of simulation.Object) simulation.Object {
-			copied := o.DeepCopyObject().(simulation.Object)
+		with := func(of api.Object) api.Object {
+			copied := o.DeepCopyObject().(api.Object)
 			if of != nil && conditional > 0 {
 				copied.SetUID(of.GetUID())
 			}
@@ -115,7 +115,7 @@ func (b *both) request() {
 			func() (runtime.Object, error) { return b.model.Update(with(at.model)) }, func() (runtime.Object, error) { return b.send("PUT", id, with(at.real)) })
 	default:
 		conditional := b.IntN(4)
-		with := func(of simulation.Object) *metav1.Preconditions {
+		with := func(of api.Object) *metav1.Preconditions {
 			p := &metav1.Preconditions{}
 			if of != nil && conditional > 0 {
 				p.UID = new(of.GetUID())
@@ -133,24 +133,24 @@ func (b *both) request() {
 				Body(&metav1.DeleteOptions{Preconditions: with(at.real)}).Do(context.Background()).Error()
 		})
 	}
-	other := simulation.ID{Kind: kinds[b.IntN(3)], Namespace: id.Namespace, Name: id.Name} // a Service takes its Endpoints along
+	other := api.ID{Kind: kinds[b.IntN(3)], Namespace: id.Namespace, Name: id.Name} // a Service takes its Endpoints along
 	b.take(other, "get "+other.String(), func() (runtime.Object, error) { return b.model.Get(other) }, func() (runtime.Object, error) { return b.send("GET", other, nil) })
 }
 
 // object is a random object of a name.
-func (b *both) object(id simulation.ID) simulation.Object {
+func (b *both) object(id api.ID) api.Object {
 	m := metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, Labels: map[string]string{"n": strconv.Itoa(b.IntN(3))},
 		ManagedFields: []metav1.ManagedFieldsEntry{{}}} // as Tributary does: no record of who set what
 	if b.IntN(8) == 0 {
 		m.Finalizers = []string{"example.com/wait"}
 	}
 	switch id.Kind {
-	case simulation.Services:
+	case api.Services:
 		svc := &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: []string{"None", "None", "None", ""}[b.IntN(4)],
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80 + int32(b.IntN(2))}}}}
 		svc.Spec.Ports[0].TargetPort.IntVal = 8080
 		return svc
-	case simulation.Endpoints:
+	case api.Endpoints:
 		return &corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: fmt.Sprintf("10.0.0.%d", 1+b.IntN(3))}}, Ports: []corev1.EndpointPort{{Port: 80, Protocol: corev1.ProtocolTCP}}}}}
 	}
@@ -158,17 +158,17 @@ func (b *both) object(id simulation.ID) simulation.Object {
 		Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(80)), Protocol: new(corev1.ProtocolTCP)}}}
 }
 
-func resource(id simulation.ID) string { return strings.Fields(id.String())[0] }
+func resource(id api.ID) string { return strings.Fields(id.String())[0] }
 
-func (b *both) client(id simulation.ID) rest.Interface {
-	if id.Kind == simulation.EndpointSlices {
+func (b *both) client(id api.ID) rest.Interface {
+	if id.Kind == api.EndpointSlices {
 		return b.real.DiscoveryV1().RESTClient()
 	}
 	return b.real.CoreV1().RESTClient()
 }
 
 // send sends a request to the real server.
-func (b *both) send(verb string, id simulation.ID, o simulation.Object) (runtime.Object, error) {
+func (b *both) send(verb string, id api.ID, o api.Object) (runtime.Object, error) {
 	r := b.client(id).Verb(verb).Namespace(id.Namespace).Resource(resource(id)).MaxRetries(0)
 	if verb != "POST" {
 		r = r.Name(id.Name)
@@ -193,16 +193,16 @@ func (b *both) compare(what string, model, real func() (runtime.Object, error)) 
 }
 
 // take compares a request whose answer is an object, and remembers that.
-func (b *both) take(id simulation.ID, what string, model, real func() (runtime.Object, error)) {
+func (b *both) take(id api.ID, what string, model, real func() (runtime.Object, error)) {
 	m, r := b.compare(what, model, real)
 	if m == nil || r == nil {
 		return
 	}
-	is := pair{m.(simulation.Object), r.(simulation.Object)}
+	is := pair{m.(api.Object), r.(api.Object)}
 	last := is.real.GetDeletionTimestamp() != nil && len(is.real.GetFinalizers()) == 0 // it has gone with that
 	if known := b.stands[id]; len(known) > 0 && !last {
 		was := known[len(known)-1]
-		changed := func(a, b simulation.Object) bool {
+		changed := func(a, b api.Object) bool {
 			return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
 		}
 		if changed(was.model, is.model) != changed(was.real, is.real) {
@@ -216,8 +216,8 @@ func (b *both) take(id simulation.ID, what string, model, real func() (runtime.O
 }
 
 // plain is an object without what is each server's own.
-func plain(o simulation.Object) runtime.Object {
-	c := o.DeepCopyObject().(simulation.Object)
+func plain(o api.Object) runtime.Object {
+	c := o.DeepCopyObject().(api.Object)
 	m := metav1.ObjectMeta{Namespace: c.GetNamespace(), Name: c.GetName(), Labels: c.GetLabels(), Finalizers: c.GetFinalizers()}
 	if c.GetDeletionTimestamp() != nil {
 		m.Annotations = map[string]string{"deleting": "yes"}
@@ -242,10 +242,10 @@ func plain(o simulation.Object) runtime.Object {
 // list compares complete lists, read in pages.
 func (b *both) list() {
 	for _, kind := range kinds {
-		id := simulation.ID{Kind: kind, Namespace: "open"}
+		id := api.ID{Kind: kind, Namespace: "open"}
 		var model, real []string
-		page, next, err := b.model.List(simulation.Query{Kind: kind, Namespace: "open", Labels: "n notin (1)"}, 2, nil)
-		for ; err == nil; page, next, err = b.model.List(simulation.Query{Kind: kind, Namespace: "open", Labels: "n notin (1)"}, 2, next) {
+		page, next, err := b.model.List(api.Query{Kind: kind, Namespace: "open", Labels: "n notin (1)"}, 2, nil)
+		for ; err == nil; page, next, err = b.model.List(api.Query{Kind: kind, Namespace: "open", Labels: "n notin (1)"}, 2, next) {
 			for _, o := range page.Items {
 				model = append(model, o.GetName())
 			}
@@ -260,7 +260,7 @@ func (b *both) list() {
 				b.Fatal(err)
 			}
 			_ = meta.EachListItem(list, func(o runtime.Object) error {
-				real = append(real, o.(simulation.Object).GetName())
+				real = append(real, o.(api.Object).GetName())
 				return nil
 			})
 			l, _ := meta.ListAccessor(list)
@@ -279,9 +279,9 @@ func (b *both) watch() (compare func()) {
 		return fmt.Sprint(kind, " ", o.GetNamespace(), "/", o.GetName(), " ", o.GetLabels()["n"])
 	}
 	var model []string
-	b.model.Watch(simulation.Query{Kind: simulation.Services, Labels: "n notin (1)"}, ^uint64(0)>>1, func(simulation.Event) {}) // of the future: silent
-	page, _, _ := b.model.List(simulation.Query{Kind: simulation.Services}, 0, nil)
-	b.model.Watch(simulation.Query{Kind: simulation.Services, Labels: "n notin (1)"}, page.Revision, func(e simulation.Event) { model = append(model, text(e.Type, e.Object)) })
+	b.model.Watch(api.Query{Kind: api.Services, Labels: "n notin (1)"}, ^uint64(0)>>1, func(api.Event) {}) // of the future: silent
+	page, _, _ := b.model.List(api.Query{Kind: api.Services}, 0, nil)
+	b.model.Watch(api.Query{Kind: api.Services, Labels: "n notin (1)"}, page.Revision, func(e api.Event) { model = append(model, text(e.Type, e.Object)) })
 	list, err := b.real.CoreV1().Services("").List(b.Context(), metav1.ListOptions{})
 	if err != nil {
 		b.Fatal(err)
@@ -308,7 +308,7 @@ func (b *both) watch() (compare func()) {
 func (b *both) expired() {
 	b.model.Compact()
 	var model error
-	b.model.Watch(simulation.Query{Kind: simulation.Services}, 1, func(e simulation.Event) { model = e.Err })
+	b.model.Watch(api.Query{Kind: api.Services}, 1, func(e api.Event) { model = e.Err })
 	for {
 		stream, err := b.real.CoreV1().Services("").Watch(b.Context(), metav1.ListOptions{ResourceVersion: "1"})
 		if err == nil {

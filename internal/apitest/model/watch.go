@@ -1,9 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
-package simulation
+package model
 
 import (
 	"errors"
@@ -17,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// errBroken is a connection that broke.
-var errBroken = errors.New("the connection was closed by the other side")
+// ErrBroken is the end of a connection that broke.
+var ErrBroken = errors.New("the connection was closed by the other side")
 
 // Query is what is listed or watched.
 type Query struct {
@@ -35,17 +33,23 @@ func (q *Query) matcher() func(Object) bool {
 		panic(errors.Join(err, wrong))
 	}
 	return func(o Object) bool {
-		if o == nil || kindOf(o) != q.Kind || q.Namespace != "" && q.Namespace != o.GetNamespace() || !byLabels.Matches(labels.Set(o.GetLabels())) {
-			return false
-		}
-		set := fields.Set{}
-		if pod, ok := o.(*corev1.Pod); ok {
-			set["status.phase"] = string(pod.Status.Phase)
-		} else if q.Fields != "" {
-			set["metadata.name"] = o.GetName()
-		}
-		return byFields.Matches(set)
+		return o != nil && KindOf(o) == q.Kind && (q.Namespace == "" || q.Namespace == o.GetNamespace()) &&
+			byLabels.Matches(labels.Set(o.GetLabels())) && byFields.Matches(selectable{o})
 	}
+}
+
+// selectable are the fields of an object by which it can be selected.
+type selectable struct{ Object }
+
+func (o selectable) Has(string) bool { return true }
+func (o selectable) Get(field string) string {
+	switch pod, _ := o.Object.(*corev1.Pod); {
+	case field == "metadata.name":
+		return o.GetName()
+	case field == "status.phase" && pod != nil:
+		return string(pod.Status.Phase)
+	}
+	return ""
 }
 
 // Page is an answer to a list. The next begins with rest.
@@ -60,17 +64,17 @@ type Page struct {
 func (s *Server) List(q Query, limit int, after *Page) (p Page, next *Page, err error) {
 	if after == nil {
 		matches := q.matcher()
-		p.Revision = s.revision
-		for _, o := range s.all(q.Kind, q.Namespace) {
+		p.Revision = s.Revision
+		for _, o := range s.All(q.Kind, q.Namespace) {
 			if matches(o) {
 				p.rest = append(p.rest, o)
 			}
 		}
-	} else if p = *after; p.Revision < s.compacted || p.Revision > s.revision {
+	} else if p = *after; p.Revision < s.compacted || p.Revision > s.Revision {
 		return Page{}, nil, apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result.")
 	}
-	if limit == 0 || limit > s.pageSize {
-		limit = s.pageSize
+	if limit == 0 || limit > s.PageSize {
+		limit = s.PageSize
 	}
 	n := min(limit, len(p.rest))
 	if p.Items, p.rest = p.rest[:n:n], p.rest[n:]; len(p.rest) > 0 {
@@ -89,19 +93,20 @@ type Event struct {
 
 // Watch is a stream that a Server feeds.
 type Watch struct {
+	Server *Server
+	Over   bool // it has ended
+
 	matches func(Object) bool
-	server  *Server
 	from    uint64
 	tell    func(Event)
-	over    bool
 }
 
 // Watch begins a stream of what happens after a revision. One of the future is silent until
 // that is reached.
 func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
-	w := &Watch{matches: q.matcher(), server: s, from: from, tell: tell}
+	w := &Watch{matches: q.matcher(), Server: s, from: from, tell: tell}
 	if from < s.compacted {
-		w.end(apierrors.NewResourceExpired("too old resource version"))
+		w.End(apierrors.NewResourceExpired("too old resource version"))
 		return w
 	}
 	s.watches = append(s.watches, w)
@@ -112,42 +117,43 @@ func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
 }
 
 // show tells what a change means to who has selectors.
-func (w *Watch) show(c *change) {
-	if w.over || c.revision <= w.from {
+func (w *Watch) show(c *Change) {
+	if w.Over || c.Revision <= w.from {
 		return
 	}
-	was, is := w.matches(c.before), w.matches(c.after)
-	e := Event{Type: watch.Modified, Object: c.after, Revision: c.revision}
+	was, is := w.matches(c.Before), w.matches(c.After)
+	e := Event{Type: watch.Modified, Object: c.After, Revision: c.Revision}
 	switch {
 	case is && !was:
 		e.Type = watch.Added
 	case was && !is:
-		e.Type, e.Object = watch.Deleted, c.before.DeepCopyObject().(Object)
-		e.Object.SetResourceVersion(strconv.FormatUint(c.revision, 10))
+		e.Type, e.Object = watch.Deleted, c.Before.DeepCopyObject().(Object)
+		e.Object.SetResourceVersion(strconv.FormatUint(c.Revision, 10))
 	case !is:
 		return
 	}
 	w.tell(e)
 }
 
-// bookmark tells how far the stream is.
-func (w *Watch) bookmark() {
-	if !w.over && w.server.revision > w.from {
-		w.tell(Event{Type: watch.Bookmark, Revision: w.server.revision})
+// Bookmark tells how far the stream is.
+func (w *Watch) Bookmark() {
+	if !w.Over && w.Server.Revision > w.from {
+		w.tell(Event{Type: watch.Bookmark, Revision: w.Server.Revision})
 	}
 }
 
-// end ends the stream; nil: in order.
-func (w *Watch) end(err error) {
-	if !w.over {
-		w.over = true
-		w.server.watches = slices.DeleteFunc(w.server.watches, func(other *Watch) bool { return other == w })
+// End ends the stream; nil: in order.
+func (w *Watch) End(err error) {
+	if !w.Over {
+		w.Over = true
+		w.Server.watches = slices.DeleteFunc(w.Server.watches, func(other *Watch) bool { return other == w })
 		w.tell(Event{Type: watch.Error, Err: err})
 	}
 }
 
-func (s *Server) endWatches(err error) {
+// EndWatches ends all streams.
+func (s *Server) EndWatches(err error) {
 	for _, w := range slices.Clone(s.watches) {
-		w.end(err)
+		w.End(err)
 	}
 }
