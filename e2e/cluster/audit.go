@@ -62,8 +62,8 @@ type auditLog struct {
 
 var errNoAudit = errors.New("it was started without Options.Audit")
 
-// Writes returns every write request that the apiserver has answered since the cluster was started, in the order of
-// their answers. The apiserver counts them, not the client: retries, no-ops and refusals are included.
+// Writes returns every write request that the apiserver has answered since the cluster was started or
+// reset, in the order of their answers. The apiserver counts them, not the client: retries, no-ops and refusals are included.
 //
 // It is exact: it sends a marker of its own, which is left out, and reads on until the marker is in the log. The
 // apiserver logs a write before it answers it, so whatever was answered before the call is in the result.
@@ -142,6 +142,13 @@ func (a *auditLog) readUntil(marker string) ([]Write, error) {
 		return nil, errMarkerPending
 	}
 	return slices.Clone(a.writes), nil
+}
+
+// forget forgets what was read so far.
+func (a *auditLog) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes, a.markers = nil, nil
 }
 
 // auditEvent is the part of audit.k8s.io/v1 Event that is of interest here.

@@ -54,6 +54,7 @@ type Cluster struct {
 	client    kubernetes.Interface
 	probe     *http.Client
 	audit     auditLog
+	first     []string // keys of the objects that an API server makes at its start, sorted
 
 	mu          sync.Mutex
 	controllers []*ControllerManager
@@ -92,7 +93,10 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err := c.apiserver.Start(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.awaitFirstObjects(ctx)
+	if err := c.awaitFirstObjects(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.rememberFirst(ctx)
 }
 
 // prepare makes everything that needs no running server.

@@ -127,7 +127,7 @@ func kubeSystemUID(t *testing.T, c *cluster.Cluster) string {
 
 // TestServers takes one cluster through everything that scenarios do to servers.
 func TestServers(t *testing.T) {
-	c := start(t, cluster.Options{})
+	c := start(t, cluster.Options{Audit: true})
 	version, err := c.Client().Discovery().ServerVersion()
 	must(t, err)
 	if version.GitVersion != "v1.36.3" || version.Minor != "36" {
@@ -153,6 +153,22 @@ func TestServers(t *testing.T) {
 		}
 		must(t, c.APIServer().Thaw())
 		kubeSystemUID(t, c)
+	})
+	t.Run("reset begins anew", func(t *testing.T) {
+		uid := kubeSystemUID(t, c)
+		_, err := c.Client().CoreV1().Namespaces().Create(timeout(t, limit), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{})
+		must(t, err)
+		configMap(t, c, "left")
+		must(t, c.APIServer().Freeze())
+		c.Etcd().Kill()
+		must(t, c.Reset(timeout(t, limit)))
+		_, err = c.Client().CoreV1().Namespaces().Get(timeout(t, limit), "left", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) || hasConfigMap(t, c, "left") || kubeSystemUID(t, c) != uid {
+			t.Errorf("something is left, or too little: %v", err)
+		}
+		if writes, err := c.Writes(timeout(t, limit)); err != nil || len(writes) > 0 {
+			t.Errorf("writes of before: %v, %v", writes, err)
+		}
 	})
 	t.Run("frozen can be killed", func(t *testing.T) {
 		must(t, c.APIServer().Freeze())

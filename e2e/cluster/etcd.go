@@ -35,8 +35,6 @@ func (c *Cluster) prepareEtcd() error {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=" + c.options.Name + "=" + peer,
-		// A member without peers needs no patience to elect itself; the default second would delay every start.
-		"--heartbeat-interval=10", "--election-timeout=100",
 		// A start applies what came after the last snapshot, 10,000 entries at most, and forgets all but the last 5,000 before
 		// raft knows that they are applied: an election in that moment looks for them, and etcd panics.
 		"--snapshot-catchup-entries=20000",
@@ -213,10 +211,6 @@ type Stored struct {
 // Store writes objects past the apiserver, which shows them like any other: a hundred thousand take seconds, not minutes.
 // Nothing defaults or validates them. All goes in one transaction, which etcd bounds to 128 objects and 1.5 MB.
 func (c *Cluster) Store(ctx context.Context, objects []Stored) error {
-	prefix := "/registry"
-	if c.options.EtcdOf != nil {
-		prefix = "/" + c.options.Name
-	}
 	type put struct {
 		Key   []byte `json:"key"`
 		Value []byte `json:"value"`
@@ -226,7 +220,7 @@ func (c *Cluster) Store(ctx context.Context, objects []Stored) error {
 	}
 	var all []operation
 	for _, o := range objects {
-		all = append(all, operation{put{[]byte(prefix + o.Key), o.Value}})
+		all = append(all, operation{put{[]byte(c.prefix() + o.Key), o.Value}})
 	}
 	if err := c.etcdCall(ctx, "/v3/kv/txn", map[string]any{"success": all}, nil); err != nil {
 		return fmt.Errorf("store objects of %s: %w", c.options.Name, err)

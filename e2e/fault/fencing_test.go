@@ -42,9 +42,6 @@ func (w *world) pod(name string) (kubeconfig string) {
 		Spec:       corev1.PodSpec{ServiceAccountName: "tributary", Containers: []corev1.Container{{Name: "tributary", Image: "tributary"}}},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	w.Cleanup(func() {
-		_ = client.CoreV1().Pods(own).Delete(context.Background(), name, *metav1.NewDeleteOptions(0)) // the fleet may be gone
-	})
 	token, err := client.CoreV1().ServiceAccounts(own).CreateToken(ctx, "tributary", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: name, UID: pod.UID},
 	}}, metav1.CreateOptions{})
@@ -70,18 +67,12 @@ func (w *world) fence() {
 		if policy.Kind == "ValidatingAdmissionPolicy" {
 			_, err = api.ValidatingAdmissionPolicies().Create(ctx, &policy, metav1.CreateOptions{})
 			w.must(err)
-			w.Cleanup(func() {
-				w.must(api.ValidatingAdmissionPolicies().Delete(context.Background(), policy.Name, metav1.DeleteOptions{}))
-			})
 			continue
 		}
 		w.must(yaml.Unmarshal(document, &binding))
 		binding.Spec.ParamRef.Namespace = own
 		_, err = api.ValidatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{})
 		w.must(err)
-		w.Cleanup(func() {
-			w.must(api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{}))
-		})
 	}
 }
 

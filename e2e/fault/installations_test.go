@@ -30,7 +30,7 @@ var getNow = metav1.GetOptions{}
 func (w *world) beside(instance string, members ...*fleet.Site) *world {
 	w.Helper()
 	ctx, g := w.Context(), *w
-	g.proc, g.rec, g.down, g.putBack = nil, nil, nil, nil
+	g.proc, g.rec, g.down = nil, nil, nil
 	g.installation, g.members = history.Installation(instance), members
 	g.config.path, g.config.instance, g.config.members = filepath.Join(w.dir, instance+".yaml"), instance, nil
 	port, err := cluster.FreePort()
@@ -39,7 +39,6 @@ func (w *world) beside(instance string, members ...*fleet.Site) *world {
 	account := func(s *fleet.Site, rules []rbacv1.PolicyRule) (kubeconfig string) {
 		user, err := s.NewServiceAccount(ctx, w.ns, instance, rules...)
 		w.must(err)
-		w.Cleanup(func() { w.must(s.Revoke(context.Background(), user.Name)) })
 		text, err := s.Cluster.Kubeconfig(user)
 		w.must(err)
 		g.user, kubeconfig = user.Name, filepath.Join(w.dir, instance+"-"+s.Name()+".kubeconfig")
@@ -184,9 +183,6 @@ func TestPlantedServices(t *testing.T) {
 	w.pods(w.a, "web", 0, 2)
 	for _, namespace := range barred {
 		w.must(w.a.Create(ctx, fleet.NewService(namespace, "grafana")))
-		w.Cleanup(func() {
-			_ = w.a.Client.CoreV1().Services(namespace).Delete(context.Background(), "grafana", metav1.DeleteOptions{}) // the fleet may be gone
-		})
 	}
 	w.start()
 	w.converges(10 * time.Second)

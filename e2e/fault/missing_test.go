@@ -316,7 +316,6 @@ func TestRefusedNamespace(t *testing.T) {
 	second := w.ns + "-2"
 	for _, s := range w.fleet.Sites() {
 		w.must(s.CreateNamespaces(ctx, second))
-		t.Cleanup(func() { w.must(clear(context.WithoutCancel(ctx), s, second)) })
 	}
 	proxy := w.proxyTo(w.a)
 	w.config.members[0].Namespaces.Include = []string{w.ns, second}

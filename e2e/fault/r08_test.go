@@ -39,7 +39,6 @@ func TestR08AnotherClusterAnswers(t *testing.T) {
 
 	// It is meant: its line is taken out of the record, and the member starts with it.
 	w.must(w.a.Restore(ctx, theirs))
-	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, ours) }
 	w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
 	record, err := w.ingress.Client.CoreV1().ConfigMaps(own).Get(ctx, "tributary-identities.default", metav1.GetOptions{})
 	w.must(err)
@@ -96,7 +95,7 @@ func (w *world) twoClusters() (ours, theirs cluster.Snapshot) {
 	w.converges(10 * time.Second)
 	ours, err := w.a.Snapshot(w.Context())
 	w.must(err)
-	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, ours) }
+	w.Cleanup(func() { w.must(w.a.Restore(context.Background(), ours)) })
 	theirs, err = w.b.Snapshot(w.Context())
 	w.must(err)
 	return ours, theirs
@@ -108,7 +107,6 @@ func (w *world) ownBack(ours cluster.Snapshot) time.Duration {
 	w.Helper()
 	quiet := w.quiet()
 	w.must(w.a.Restore(w.Context(), ours))
-	w.putBack = nil
 	w.must(w.rec.Reset(w.Context(), w.a.Name()))
 	w.reportsUp(w.a.Name(), 20*time.Second)
 	w.pause(time.Second)

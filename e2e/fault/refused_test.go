@@ -37,7 +37,6 @@ func TestRefusedWritesKeepNothing(t *testing.T) {
 	w.start()
 	w.converges(10 * time.Second)
 
-	w.putBack = w.admitAll
 	w.deny()
 	free := []*history.Mark{w.rec.Begin(history.Free, w.b.Name()), w.rec.Begin(history.IngressDown, "")}
 	// Other ports: b needs another slice, and the Service another port.
@@ -88,7 +87,6 @@ func TestRefusedAddress(t *testing.T) {
 	w.start()
 	w.converges(10 * time.Second)
 	bad := w.a.NextIP().String()
-	w.putBack = w.admitAll
 	w.validate(admissionv1.Validation{Message: unrouted, Reason: new(metav1.StatusReasonForbidden), Expression: "!has(object.subsets) || object.subsets.all(s, !has(s.addresses) || s.addresses.all(a, a.ip != '" + bad + "'))"},
 		admissionv1.Validation{Message: unrouted, Reason: new(metav1.StatusReasonForbidden), Expression: "!has(object.endpoints) || object.endpoints.all(e, e.addresses.all(a, a != '" + bad + "'))"})
 	w.eventually(30*time.Second, func(ctx context.Context) error {
@@ -171,7 +169,6 @@ func TestTerminatingNamespace(t *testing.T) {
 	namespaces := w.ingress.Client.CoreV1().Namespaces()
 	for _, s := range w.fleet.Sites() {
 		w.must(s.CreateNamespaces(ctx, second))
-		t.Cleanup(func() { w.must(clear(context.WithoutCancel(ctx), s, second)) })
 	}
 	w.config.members[0].Namespaces.Include = []string{w.ns, second}
 	w.must(w.a.Create(ctx, fleet.NewService(second, "web")))
@@ -195,7 +192,9 @@ func TestTerminatingNamespace(t *testing.T) {
 	took := w.eventually(3*time.Second, has(2))
 	w.pods(w.a, "web", 100, 1)
 	w.eventually(3*time.Second, w.counts("web", 3)) // elsewhere all goes on
-	w.must(clear(ctx, w.ingress, second))
+	w.must(w.ingress.Client.CoreV1().Services(second).Delete(ctx, "web", metav1.DeleteOptions{}))
+	w.must(w.ingress.Client.CoreV1().Endpoints(second).DeleteCollection(ctx, metav1.DeleteOptions{}, everything))
+	w.must(w.ingress.Client.DiscoveryV1().EndpointSlices(second).DeleteCollection(ctx, metav1.DeleteOptions{}, everything))
 	ends, err := namespaces.Get(ctx, second, getNow)
 	w.must(err)
 	ends.Spec.Finalizers = nil
@@ -223,9 +222,6 @@ func TestQuotaOfSlices(t *testing.T) {
 	quota.Status = corev1.ResourceQuotaStatus{Hard: full, Used: full}
 	_, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{})
 	w.must(err)
-	w.putBack = func(ctx context.Context) error {
-		return quotas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	}
 	trial := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	w.eventually(30*time.Second, func(ctx context.Context) error {
 		_, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Create(ctx, &discoveryv1.EndpointSlice{
@@ -248,7 +244,7 @@ func TestQuotaOfSlices(t *testing.T) {
 		w.must(w.a.MarkNotReady(ctx, w.ns, name))
 		t.Logf("%s is gone after %s", name, w.eventually(time.Second, w.lacks("web", pod.Status.PodIP)))
 	}
-	w.must(w.putBack(ctx))
+	w.must(quotas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	over := w.converges(60 * time.Second)
 	for _, mark := range free {
 		mark.End()
@@ -366,14 +362,8 @@ func (w *world) validate(rules ...admissionv1.Validation) {
 // admitAll takes both away.
 func (w *world) admitAll(ctx context.Context) error {
 	client, now := w.ingress.Client.AdmissionregistrationV1(), metav1.DeleteOptions{}
-	for _, err := range []error{
-		client.ValidatingAdmissionPolicyBindings().Delete(ctx, w.ns, now),
-		client.ValidatingAdmissionPolicies().Delete(ctx, w.ns, now),
-		client.ValidatingWebhookConfigurations().Delete(ctx, w.ns, now),
-	} {
-		if err != nil && !strings.Contains(err.Error(), "not found") {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		client.ValidatingAdmissionPolicyBindings().DeleteCollection(ctx, now, everything),
+		client.ValidatingAdmissionPolicies().DeleteCollection(ctx, now, everything),
+		client.ValidatingWebhookConfigurations().DeleteCollection(ctx, now, everything))
 }

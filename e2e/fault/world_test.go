@@ -5,7 +5,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -49,8 +48,6 @@ type world struct {
 	// installation is judged, by what user wrote; empty, all that is marked is one's.
 	installation history.Installation
 	user         string
-	// putBack, if not nil, undoes what the fleet would not survive.
-	putBack func(context.Context) error
 }
 
 // newWorld prepares a namespace in all clusters. Tributary is not started. Tests run
@@ -58,10 +55,7 @@ type world struct {
 func newWorld(t *testing.T, namespace string) *world {
 	t.Helper()
 	t.Parallel()
-	f, err := ground.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := ground.Lend(t)
 	w := &world{T: t, fleet: f, ingress: f.Ingress, a: f.Members[0], b: f.Members[1], ns: namespace, seed: dice.Seed(t), dir: t.TempDir()}
 	w.members, w.user = f.Members, fleet.ProductUser
 	w.dice = dice.From(w.seed, 0)
@@ -70,10 +64,7 @@ func newWorld(t *testing.T, namespace string) *world {
 	for _, s := range f.Sites() {
 		w.must(s.CreateNamespaces(t.Context(), namespace))
 	}
-	// What the fleet's former user has on record is none of this test's.
 	w.must(w.ingress.CreateNamespaces(t.Context(), own))
-	w.must(w.ingress.Client.CoordinationV1().Leases(own).DeleteCollection(t.Context(), metav1.DeleteOptions{}, everything))
-	w.must(w.ingress.Client.CoreV1().ConfigMaps(own).DeleteCollection(t.Context(), metav1.DeleteOptions{}, everything))
 	w.config = configuration{path: filepath.Join(w.dir, "tributary.yaml"), namespace: namespace, ingress: w.ingress.Kubeconfig}
 	port, err := cluster.FreePort()
 	w.must(err)
@@ -99,10 +90,8 @@ func (w *world) record() {
 
 func source(s *fleet.Site) history.Source { return history.Source{Name: s.Name(), Client: s.Client} }
 
-// tidy ends what the test left running and clears up.
+// tidy ends what the test left running, and keeps what whoever looks into a failure needs.
 func (w *world) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
 	if w.proc != nil {
 		w.proc.Kill()
 		if w.Failed() {
@@ -118,14 +107,6 @@ func (w *world) tidy() {
 	}
 	if w.rec != nil {
 		w.rec.Close()
-	}
-	if w.putBack != nil {
-		if err := w.putBack(ctx); err != nil {
-			w.Error(err)
-		}
-	}
-	if err := ground.giveBack(ctx, w.fleet, w.ns); err != nil {
-		w.Error(err)
 	}
 }
 
@@ -300,20 +281,4 @@ func (w *world) churn(each time.Duration, all ...*Churn) (stop func()) {
 	}
 	w.Cleanup(stop)
 	return stop
-}
-
-// clear deletes everything in a namespace of a site.
-func clear(ctx context.Context, s *fleet.Site, namespace string) error {
-	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
-	services, err := s.Client.CoreV1().Services(namespace).List(ctx, all)
-	errs := []error{err}
-	if err == nil { // Services cannot be deleted together
-		for i := range services.Items {
-			errs = append(errs, s.Client.CoreV1().Services(namespace).Delete(ctx, services.Items[i].Name, now))
-		}
-	}
-	return errors.Join(append(errs,
-		s.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, all),
-		s.Client.CoreV1().Endpoints(namespace).DeleteCollection(ctx, now, all),
-		s.Client.DiscoveryV1().EndpointSlices(namespace).DeleteCollection(ctx, now, all))...)
 }

@@ -56,6 +56,7 @@ type Site struct {
 	// PodCIDR is where the addresses of this site's pods come from.
 	PodCIDR netip.Prefix
 
+	rules     []rbacv1.PolicyRule // what tributary may do here
 	addresses atomic.Uint32
 }
 
@@ -77,21 +78,29 @@ func (f *Fleet) startSite(ctx context.Context, name string, number int) (*Site, 
 	}
 	s := &Site{
 		Cluster: c, Client: c.Client(), Product: product, PodCIDR: podRange(number),
-		Kubeconfig: filepath.Join(f.Dir, name+".kubeconfig"),
+		Kubeconfig: filepath.Join(f.Dir, name+".kubeconfig"), rules: MemberRules(),
 	}
-	rules := MemberRules()
 	if name == IngressName {
-		rules = IngressRules()
+		s.rules = IngressRules()
 	}
-	if err := s.admitProduct(ctx, rules); err != nil {
+	if err := s.admitProduct(ctx); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("site %s: %w", name, err)
 	}
 	return s, nil
 }
 
-func (s *Site) admitProduct(ctx context.Context, rules []rbacv1.PolicyRule) error {
-	if err := s.Grant(ctx, ProductUser, rules...); err != nil {
+// Reset makes the site one that has just started, whatever became of its servers, its objects, tributary's rights and
+// Kubeconfig. Addresses of pods are not given out again.
+func (s *Site) Reset(ctx context.Context) error {
+	if err := s.Cluster.Reset(ctx); err != nil {
+		return err
+	}
+	return s.admitProduct(ctx)
+}
+
+func (s *Site) admitProduct(ctx context.Context) error {
+	if err := s.Grant(ctx, ProductUser, s.rules...); err != nil {
 		return err
 	}
 	text, err := s.Cluster.Kubeconfig(s.Product)

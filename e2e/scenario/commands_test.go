@@ -18,7 +18,7 @@ import (
 // TestCommands runs the commands beside `run` as a user does: check, plan and
 // what they say about what is wrong.
 func TestCommands(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))
@@ -143,9 +143,9 @@ func (w *world) lackOfRights(a *fleet.Site) {
 	w.must(err)
 	text, err := a.Cluster.Kubeconfig(user)
 	w.must(err)
-	path := filepath.Join(w.fleet.Dir, "blind.kubeconfig")
+	path := filepath.Join(w.dir, "blind.kubeconfig")
 	w.must(os.WriteFile(path, text, 0o600))
-	file := filepath.Join(w.fleet.Dir, "blind.yaml")
+	file := filepath.Join(w.dir, "blind.yaml")
 	w.must(os.WriteFile(file, []byte(w.plainConfig("- name: blind\n  kubeconfig: blind.kubeconfig\n")), 0o600))
 	code, out := w.command("check", "--config", file)
 	if code != 1 || !strings.Contains(out, "pods") || !strings.Contains(out, "blind") {

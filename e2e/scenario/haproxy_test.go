@@ -59,13 +59,12 @@ func TestRollOutBehindHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
-	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
+	w := worldOn(t, f)
 	ctx, a := t.Context(), f.Member("idc-a")
 	front := w.startHAProxy(haproxy)
-	token := filepath.Join(f.Dir, "haproxy.token")
+	token := filepath.Join(w.dir, "haproxy.token")
 	w.must(os.WriteFile(token, []byte("of-the-receiver\n"), 0o600))
 	receiver := w.startReceiver(front.socket, token)
-	w.configure(a)
 	w.replaceConfig(func(s string) string {
 		return s + fmt.Sprintf("sinks:\n- name: haproxy\n  url: http://%s/\n  auth: {bearerTokenFile: %s}\n", receiver, token)
 	})
@@ -136,7 +135,7 @@ func (w *world) startHAProxy(binary string) front {
 	config := strings.NewReplacer("/run/haproxy/admin.sock", f.socket, "bind :80", "bind "+address).Replace(string(text))
 	path := filepath.Join(dir, "haproxy.cfg")
 	w.must(os.WriteFile(path, []byte(config), 0o600))
-	w.run(cluster.ProcessOptions{Name: "haproxy", Path: binary, Args: []string{"-db", "-f", path}, Log: filepath.Join(w.fleet.Dir, "haproxy.log"),
+	w.run(cluster.ProcessOptions{Name: "haproxy", Path: binary, Args: []string{"-db", "-f", path}, Log: filepath.Join(w.dir, "haproxy.log"),
 		Ready: func(context.Context) error { _, err := f.servers(); return err }})
 	return f
 }
@@ -149,7 +148,7 @@ func (w *world) startReceiver(socket, token string) (address string) {
 	address = free(w.T)
 	w.run(cluster.ProcessOptions{
 		Name: "receiver", Path: binary, Args: []string{"-listen", address, "-socket", socket, "-token-file", token},
-		Log: filepath.Join(w.fleet.Dir, "receiver.log"),
+		Log: filepath.Join(w.dir, "receiver.log"),
 		Ready: func(ctx context.Context) error {
 			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 			if err == nil {

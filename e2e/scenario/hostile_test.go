@@ -207,10 +207,8 @@ func (p *pen) sink(h hostile) string {
 // with garbage. Each is what its requests say it is; another receiver is told in time, and Kubernetes written, all the
 // while; and neither memory nor goroutines grow with what they do.
 func TestHostileReceivers(t *testing.T) {
-	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
-	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
-	ctx, a := t.Context(), f.Member("idc-a")
-	w.configure(a)
+	w := newWorld(t, "idc-a")
+	ctx, a := t.Context(), w.fleet.Member("idc-a")
 	slb := &receiver{told: map[string]told{}, last: map[string]told{}}
 	well := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if in.URL.Path == "/elsewhere" {
@@ -275,7 +273,7 @@ func (w *world) newPen() *pen {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
 	w.must(err)
-	p := &pen{world: w, stop: make(chan struct{}), ca: filepath.Join(w.fleet.Dir, "receivers.crt"), cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}
+	p := &pen{world: w, stop: make(chan struct{}), ca: filepath.Join(w.dir, "receivers.crt"), cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}
 	w.must(os.WriteFile(p.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	w.Cleanup(func() {
 		close(p.stop)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -48,18 +47,13 @@ const (
 // documentation, added while everything runs, every address, before its container is stopped; and so does the receiver of
 // a sink, with its windows as they are unless set. Beside it stands what a consumer of the member sees of its own controller.
 func TestUpgradeInPlace(t *testing.T) {
-	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
-	port, err := cluster.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: fmt.Sprintf("127.0.0.1:%d", port)}
-	ctx, a := t.Context(), f.Member("idc-a")
+	w := newWorld(t, "idc-a")
+	ctx, a := t.Context(), w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))
 	w.must(a.CreateNodes(ctx, fleet.NewNode(fleet.DefaultNode, "zone-a")))
 	w.must(a.Create(ctx, fleet.NewService("shop", "probed"), fleet.NewService("shop", "unprobed")))
 	probed, unprobed := w.manyPods(a, "probed"), w.manyPods(a, "unprobed")
-	_, err = a.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpointslice-controller"}})
+	_, err := a.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpointslice-controller"}})
 	w.must(err)
 	outside := map[string]*consumer{"shop/probed": newConsumer(), "shop/unprobed": newConsumer()}
 	slb := httptest.NewServer(tells(t, outside))
@@ -69,7 +63,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	w.start()
 	ours, native := map[string]*consumer{}, map[string]*consumer{}
 	for _, service := range []string{"probed", "unprobed"} {
-		ours[service], native[service] = w.consume(f.Ingress.Client, service), w.consume(a.Client, service)
+		ours[service], native[service] = w.consume(w.fleet.Ingress.Client, service), w.consume(a.Client, service)
 		w.startsWith(outside["shop/"+service])
 	}
 

@@ -23,7 +23,7 @@ import (
 // TestNamespaceMovesToAnotherInstallation has two installations share the namespaces of one ingress cluster, and moves one of
 // them as docs/operations.md says. Nobody writes anything but the labels, and the new writer follows from then on.
 func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop", "pay"))
@@ -41,7 +41,7 @@ func TestNamespaceMovesToAnotherInstallation(t *testing.T) {
 		w.must(os.WriteFile(config+".next", []byte(text), 0o600))
 		w.must(os.Rename(config+".next", config))
 	}
-	second, listen := filepath.Join(w.fleet.Dir, "second.yaml"), free(t)
+	second, listen := filepath.Join(w.dir, "second.yaml"), free(t)
 	of(w.config, w.listen, "one", "shop, pay")
 	of(second, listen, "two", "other")
 	w.start()

@@ -27,7 +27,7 @@ var relabelledServices = flag.Int("lanes.services", 1000, "Services that are rel
 // replaced and many other Services are relabelled. After its start the dead addresses go
 // before the other work, and within a second of the first write.
 func TestDeadAddressesGoFirst(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.configure(a)

@@ -36,7 +36,7 @@ var (
 // TestObserveNative holds a member's own controller manager against what
 // Tributary computes: a healthy one is level, a throttled one runs behind.
 func TestObserveNative(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))

@@ -14,7 +14,7 @@ import (
 // TestOldServers replicates from a member that answers as Kubernetes 1.17 does. An ingress
 // cluster that answers as 1.20 does has no discovery.k8s.io/v1: check says so.
 func TestOldServers(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))

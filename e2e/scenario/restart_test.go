@@ -189,7 +189,7 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	w.Helper()
 	ctx, ingress := w.Context(), w.fleet.Ingress
 	w.must(a.Create(ctx, fleet.NewService("shop", "turns")))
-	path := filepath.Join(w.fleet.Dir, "another.kubeconfig")
+	path := filepath.Join(w.dir, "another.kubeconfig")
 	turn := func(u cluster.User) {
 		w.Helper()
 		text, err := ingress.Cluster.Kubeconfig(u)

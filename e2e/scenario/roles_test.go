@@ -20,7 +20,7 @@ import (
 // them: the other is followed, also by a process that starts then, and what stands of the one
 // stays until it may be read again.
 func TestNamespaceWithoutRole(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.configure(a)

@@ -43,7 +43,7 @@ const (
 // of a Service empties nothing unless it says Absent; and an upgrade in place leaves before its
 // kubelet does anything.
 func TestRulesAtRunTime(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.configure(a)

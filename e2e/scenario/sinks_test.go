@@ -29,7 +29,7 @@ import (
 // inventory that tells what is gone; then what differs; and the newest state after a time
 // without an answer, which holds nothing up.
 func TestSinks(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.configure(a)
@@ -89,10 +89,8 @@ func TestSinks(t *testing.T) {
 // while it waits for an answer, as it should and by a crash, and more changes before there is another leader. That one
 // tells everything once, as it is; of no Service an older state comes after a newer one.
 func TestSinkIsTakenOver(t *testing.T) {
-	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
-	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
-	ctx, a := t.Context(), f.Member("idc-a")
-	w.configure(a)
+	w := newWorld(t, "idc-a")
+	ctx, a := t.Context(), w.fleet.Member("idc-a")
 	slb := w.tell()
 	w.must(a.CreateNamespaces(ctx, "shop"))
 	all, pods := map[string]string{}, map[string]*corev1.Pod{}
@@ -143,7 +141,7 @@ func (w *world) standby() *fleet.Tributary {
 	w.Helper()
 	text, err := os.ReadFile(w.config)
 	w.must(err)
-	path := filepath.Join(w.fleet.Dir, "standby.yaml")
+	path := filepath.Join(w.dir, "standby.yaml")
 	w.must(os.WriteFile(path, []byte(strings.Replace(string(text), w.listen, free(w.T), 1)), 0o600))
 	p := fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: path})
 	w.must(p.WaitReady(w.Context()))

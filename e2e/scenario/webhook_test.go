@@ -32,7 +32,7 @@ const touched = "policy.example.com/touched"
 // TestWebhookThatEditsWhatIsWritten has a mutating webhook edit every object of ours. A start
 // writes nothing for that, and a pod that goes costs one write of each kind.
 func TestWebhookThatEditsWhatIsWritten(t *testing.T) {
-	w := newWorldOf(t, "idc-a")
+	w := newWorld(t, "idc-a")
 	ctx, a := t.Context(), w.fleet.Member("idc-a")
 	w.mutate()
 	w.must(a.CreateNamespaces(ctx, "shop"))

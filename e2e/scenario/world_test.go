@@ -29,32 +29,44 @@ import (
 // is far above what is promised: these tests ask whether, not how fast.
 const soon = 20 * time.Second
 
-// world is a fleet and one tributary, each test's own.
+// world is a fleet and one tributary, each test's own for its time.
 type world struct {
 	*testing.T
 	fleet  *fleet.Fleet
+	dir    string
 	config string
 	listen string
 	proc   *fleet.Tributary
 }
 
-// newWorld starts clusters of the test's own, beside those of another test, and writes a configuration with every member,
-// but does not start tributary.
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	return newWorldOf(t, "idc-a", "idc-b", "idc-c")
+var ground = fleettest.NewGround(2, "idc-a", "idc-b", "idc-c")
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := ground.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
-func newWorldOf(t *testing.T, members ...string) *world {
+// newWorld borrows a fleet, beside that of another test, and writes a configuration with these members, but does not start
+// tributary. Without members all three are meant.
+func newWorld(t *testing.T, members ...string) *world {
 	t.Helper()
 	t.Parallel()
-	f := fleettest.Start(t, fleet.Options{Members: members, Audit: true})
-	port, err := cluster.FreePort()
-	if err != nil {
-		t.Fatal(err)
+	return worldOn(t, ground.Lend(t), members...)
+}
+
+func worldOn(t *testing.T, f *fleet.Fleet, members ...string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{T: t, fleet: f, dir: dir, config: filepath.Join(dir, "tributary.yaml"), listen: free(t)}
+	sites := f.Members
+	if len(members) > 0 {
+		sites = slices.DeleteFunc(slices.Clone(sites), func(s *fleet.Site) bool { return !slices.Contains(members, s.Name()) })
 	}
-	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: fmt.Sprintf("127.0.0.1:%d", port)}
-	w.configure(f.Members...)
+	w.configure(sites...)
 	return w
 }
 
