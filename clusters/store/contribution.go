@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/internal/uid"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -57,9 +58,9 @@ func (svc *service) pods() []syncer.Pod {
 	}
 	pods, ips := make([]syncer.Pod, 0, n), make([][1]syncer.PodIP, n)
 	var uids strings.Builder
-	uids.Grow(n * uidLength)
+	uids.Grow(n * uid.Length)
 	ends := make([]int32, 0, n)
-	var room [2 * uidLength]byte
+	var room [2 * uid.Length]byte
 	for _, g := range svc.groups.list {
 		for _, rec := range g.pods {
 			pods = append(pods, rec.view(&ips[len(pods)]))

@@ -4,10 +4,10 @@
 package store
 
 import (
-	"encoding/hex"
 	"net/netip"
 	"slices"
 
+	"tributary.dev/tributary/internal/uid"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -15,7 +15,7 @@ import (
 // them, and what a usual pod has is kept as numbers. It is 96 bytes, and its name.
 type record struct {
 	name     string
-	uid      [16]byte
+	uid      uid.Packed
 	addr     [16]byte
 	group    *group
 	node     *entry[string] // nil: none
@@ -64,7 +64,7 @@ func (rec *record) fill(p *syncer.Pod) {
 		flagIf(p.Terminal, terminal) | flagIf(p.NodeSilent, nodeSilent) | flagIf(p.HostNetwork, hostNetwork)
 	var o odd
 	var plain bool
-	if rec.uid, plain = packUID(p.UID); !plain {
+	if rec.uid, plain = uid.Pack(p.UID); !plain {
 		o.uid = p.UID
 	}
 	rec.addr = [16]byte{}
@@ -127,22 +127,19 @@ func (rec *record) pod() *syncer.Pod {
 }
 
 // hasUID reports whether the pod has a UID.
-func (rec *record) hasUID(uid string) bool {
-	if packed, plain := packUID(uid); plain {
+func (rec *record) hasUID(text string) bool {
+	if packed, plain := uid.Pack(text); plain {
 		return packed == rec.uid && rec.oddUID() == ""
 	}
-	return uid == rec.oddUID()
+	return text == rec.oddUID()
 }
-
-// uidLength is that of a UUID as text.
-const uidLength = 36
 
 // appendUID appends the UID as text.
 func (rec *record) appendUID(b []byte) []byte {
-	if rec.uid == ([16]byte{}) {
+	if rec.uid == (uid.Packed{}) {
 		return append(b, rec.oddUID()...)
 	}
-	return appendUUID(b, rec.uid)
+	return rec.uid.Append(b)
 }
 
 func (rec *record) oddUID() string {
@@ -150,28 +147,4 @@ func (rec *record) oddUID() string {
 		return rec.odd.uid
 	}
 	return ""
-}
-
-func appendUUID(b []byte, u [16]byte) []byte {
-	for _, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10]} {
-		b = append(hex.AppendEncode(b, part), '-')
-	}
-	return hex.AppendEncode(b, u[10:])
-}
-
-// packUID reads a UUID as API servers write it; plain is false for any other text but the
-// empty one.
-func packUID(text string) (uid [16]byte, plain bool) {
-	if len(text) == uidLength {
-		var digits, again [uidLength]byte
-		n := copy(digits[:], text[:8])
-		for _, part := range []string{text[9:13], text[14:18], text[19:23], text[24:]} {
-			n += copy(digits[n:], part)
-		}
-		_, err := hex.Decode(uid[:], digits[:n])
-		if err == nil && uid != [16]byte{} && string(appendUUID(again[:0], uid)) == text {
-			return uid, true
-		}
-	}
-	return [16]byte{}, text == ""
 }

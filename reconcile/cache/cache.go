@@ -178,7 +178,7 @@ func (c *Cache) Standing(member string) (all []Standing) {
 			if s == nil {
 				s = &Standing{Replica: key}
 			}
-			s.Endpoints = append(s.Endpoints, o.packed[0].unpack()...)
+			s.Endpoints = append(s.Endpoints, o.slice().Endpoints...)
 		}
 		if s != nil {
 			all = append(all, *s)

@@ -43,8 +43,8 @@ type Object struct {
 	// State is that of a namespace.
 	State plan.NamespaceState
 
-	// packed are the endpoints of an object that is held, whose Slice or Endpoints lacks them.
-	packed []packed
+	// packed are annotations and endpoints of an object that is held, whose Slice or Endpoints lacks them.
+	packed string
 }
 
 // Rest is what else an update carries on of an object that stands: plan.Meta.Rest holds one,

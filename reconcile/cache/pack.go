@@ -5,85 +5,161 @@ package cache
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 
+	"tributary.dev/tributary/internal/uid"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
-// packed are endpoints as one text, without ports and restriction. They are nearly all of what
-// the cache holds, and a third as large as their values, whose texts are parts of it.
-type packed string
+// packer writes annotations and endpoints, which are nearly all of what the cache holds, as one text a quarter as large
+// as their values.
+type packer []byte
 
-func pack(endpoints []syncer.Endpoint) packed {
-	if len(endpoints) == 0 {
-		return ""
-	}
-	b := binary.AppendUvarint(nil, uint64(len(endpoints)))
-	for i := range endpoints {
-		e := &endpoints[i]
-		b = append(b, byte(e.Grade))
-		for _, so := range []bool{e.Ready, e.Serving, e.Terminating} {
-			b = append(b, 0)
-			if so {
-				b[len(b)-1] = 1
-			}
-		}
-		addr, _ := e.Addr.MarshalBinary() // it never fails
-		for _, text := range []string{string(addr), e.NodeName, e.Zone, e.Hostname, e.Target.Kind, e.Target.Namespace, e.Target.Name, e.Target.UID} {
-			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-		}
-	}
-	return packed(b)
+// unpacker reads what a packer wrote, in the same order. Texts are parts of what it reads.
+type unpacker string
+
+func (p *packer) number(n int) { *p = binary.AppendUvarint(*p, uint64(n)) }
+
+func (u *unpacker) number() int {
+	n, size := binary.Uvarint([]byte((*u)[:min(len(*u), binary.MaxVarintLen64)]))
+	*u = (*u)[size:]
+	return int(n)
 }
 
-// unpack reads what pack made.
-func (p packed) unpack() []syncer.Endpoint {
-	if p == "" {
+func (p *packer) text(s string) {
+	p.number(len(s))
+	*p = append(*p, s...)
+}
+
+func (u *unpacker) text() (s string) {
+	n := u.number()
+	s, *u = string((*u)[:n]), (*u)[n:]
+	return s
+}
+
+func (p *packer) annotations(all map[string]string) {
+	p.number(len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		p.text(key)
+		p.text(all[key])
+	}
+}
+
+func (u *unpacker) annotations() map[string]string {
+	n := u.number()
+	if n == 0 {
 		return nil
 	}
-	number := func() int {
-		n, size := binary.Uvarint([]byte(p[:min(len(p), binary.MaxVarintLen64)]))
-		p = p[size:]
-		return int(n)
+	all := make(map[string]string, n)
+	for range n {
+		key := u.text()
+		all[key] = u.text()
 	}
-	text := func() (s string) {
-		n := number()
-		s, p = string(p[:n]), p[n:]
-		return s
+	return all
+}
+
+// What most endpoints have in common is a bit of each; the grade has the two lowest.
+const (
+	isReady = 1 << (iota + 2)
+	isServing
+	isTerminating
+	isNeighbour // a pod of the namespace of the object
+	hasUUID
+)
+
+func flagIf(so bool, flag byte) byte {
+	if so {
+		return flag
 	}
-	all := make([]syncer.Endpoint, number())
+	return 0
+}
+
+// endpoints are without ports and restriction. namespace is that of the object.
+func (p *packer) endpoints(all []syncer.Endpoint, namespace string) {
+	p.number(len(all))
 	for i := range all {
 		e := &all[i]
-		e.Grade, e.Ready, e.Serving, e.Terminating = syncer.Grade(p[0]), p[1] == 1, p[2] == 1, p[3] == 1
-		p = p[4:]
-		_ = e.Addr.UnmarshalBinary([]byte(text()))
-		e.NodeName, e.Zone, e.Hostname = text(), text(), text()
-		e.Target = syncer.TargetRef{Kind: text(), Key: syncer.Key{Namespace: text(), Name: text()}, UID: text()}
+		id, plain := uid.Pack(e.Target.UID)
+		flags := byte(e.Grade) | flagIf(e.Ready, isReady) | flagIf(e.Serving, isServing) | flagIf(e.Terminating, isTerminating) |
+			flagIf(e.Target.Kind == "Pod" && e.Target.Key.Namespace == namespace, isNeighbour) | flagIf(plain && e.Target.UID != "", hasUUID)
+		*p = append(*p, flags)
+		addr, _ := e.Addr.MarshalBinary() // it never fails
+		for _, text := range []string{string(addr), e.NodeName, e.Zone, e.Hostname, e.Target.Key.Name} {
+			p.text(text)
+		}
+		if flags&isNeighbour == 0 {
+			p.text(e.Target.Kind)
+			p.text(e.Target.Key.Namespace)
+		}
+		if flags&hasUUID != 0 {
+			*p = append(*p, id[:]...)
+		} else {
+			p.text(e.Target.UID)
+		}
+	}
+}
+
+func (u *unpacker) endpoints(namespace string) []syncer.Endpoint {
+	n := u.number()
+	if n == 0 {
+		return nil
+	}
+	all := make([]syncer.Endpoint, n)
+	for i := range all {
+		e, flags := &all[i], (*u)[0]
+		*u = (*u)[1:]
+		e.Grade, e.Ready, e.Serving, e.Terminating = syncer.Grade(flags&3), flags&isReady != 0, flags&isServing != 0, flags&isTerminating != 0
+		_ = e.Addr.UnmarshalBinary([]byte(u.text()))
+		e.NodeName, e.Zone, e.Hostname, e.Target.Key.Name = u.text(), u.text(), u.text(), u.text()
+		if e.Target.Kind, e.Target.Key.Namespace = "Pod", namespace; flags&isNeighbour == 0 {
+			e.Target.Kind, e.Target.Key.Namespace = u.text(), u.text()
+		}
+		if flags&hasUUID == 0 {
+			e.Target.UID = u.text()
+			continue
+		}
+		var id uid.Packed
+		*u = (*u)[copy(id[:], *u):]
+		e.Target.UID = string(id.Append(nil))
 	}
 	return all
 }
 
 // pack is the object as it is held. The object itself stays as it is.
 func (o *Object) pack() *Object {
-	held := *o
+	held, p := *o, packer(nil)
 	switch {
 	case o.Slice != nil:
+		p.annotations(o.Slice.Annotations)
+		p.endpoints(o.Slice.Endpoints, o.Namespace)
 		held.Slice = new(*o.Slice)
-		held.packed, held.Slice.Endpoints = []packed{pack(o.Slice.Endpoints)}, nil
+		held.Slice.Annotations, held.Slice.Endpoints = nil, nil
 	case o.Endpoints != nil:
+		p.annotations(o.Endpoints.Annotations)
 		held.Endpoints = &plan.Endpoints{Meta: o.Endpoints.Meta, Subsets: make([]syncer.Subset, len(o.Endpoints.Subsets))}
+		held.Endpoints.Annotations = nil
 		for i, s := range o.Endpoints.Subsets {
 			held.Endpoints.Subsets[i].Ports = s.Ports
-			held.packed = append(held.packed, packAddresses(s.Ready), packAddresses(s.NotReady))
+			for _, addresses := range [][]syncer.Address{s.Ready, s.NotReady} {
+				all := make([]syncer.Endpoint, len(addresses))
+				for i, a := range addresses {
+					all[i] = syncer.Endpoint{Addr: a.Addr, Hostname: a.Hostname, NodeName: a.NodeName, Target: a.Target}
+				}
+				p.endpoints(all, o.Namespace)
+			}
 		}
 	}
+	held.packed = string(p)
 	return &held
 }
 
 // slice is that of an object that is held, and endpoints likewise.
 func (o *Object) slice() plan.Slice {
-	s := *o.Slice
-	s.Endpoints = o.packed[0].unpack()
+	s, u := *o.Slice, unpacker(o.packed)
+	s.Annotations = u.annotations()
+	s.Endpoints = u.endpoints(o.Namespace)
 	return s
 }
 
@@ -91,24 +167,16 @@ func (o *Object) endpoints() *plan.Endpoints {
 	if o.Endpoints == nil { // it is gone
 		return nil
 	}
-	e := &plan.Endpoints{Meta: o.Endpoints.Meta, Subsets: make([]syncer.Subset, len(o.Endpoints.Subsets))}
+	e, u := &plan.Endpoints{Meta: o.Endpoints.Meta, Subsets: make([]syncer.Subset, len(o.Endpoints.Subsets))}, unpacker(o.packed)
+	e.Annotations = u.annotations()
+	addresses := func() (all []syncer.Address) {
+		for _, e := range u.endpoints(o.Namespace) {
+			all = append(all, syncer.Address{Addr: e.Addr, Hostname: e.Hostname, NodeName: e.NodeName, Target: e.Target})
+		}
+		return all
+	}
 	for i, s := range o.Endpoints.Subsets {
-		e.Subsets[i] = syncer.Subset{Ready: o.packed[2*i].addresses(), NotReady: o.packed[2*i+1].addresses(), Ports: s.Ports}
+		e.Subsets[i] = syncer.Subset{Ready: addresses(), NotReady: addresses(), Ports: s.Ports}
 	}
 	return e
-}
-
-func packAddresses(addresses []syncer.Address) packed {
-	endpoints := make([]syncer.Endpoint, len(addresses))
-	for i, a := range addresses {
-		endpoints[i] = syncer.Endpoint{Addr: a.Addr, Hostname: a.Hostname, NodeName: a.NodeName, Target: a.Target}
-	}
-	return pack(endpoints)
-}
-
-func (p packed) addresses() (addresses []syncer.Address) {
-	for _, e := range p.unpack() {
-		addresses = append(addresses, syncer.Address{Addr: e.Addr, Hostname: e.Hostname, NodeName: e.NodeName, Target: e.Target})
-	}
-	return addresses
 }
