@@ -73,7 +73,7 @@ var acts = []act{
 	})},
 	{"relabel-many", 1, false, in((*world).pick, func(c *Cluster, s Step) { // bulk work
 		for _, o := range c.All(model.Services, "") {
-			c.Edit(model.IDOf(o), func(o model.Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
+			model.Edit(c.Server, model.IDOf(o), func(o model.Object) { o.SetLabels(map[string]string{"team": strconv.Itoa(s.C)}) })
 		}
 	})},
 	{"scale", 3, false, onWorkload(func(_ *Cluster, l *workload, n int) { l.replicas = n % 6 })},
@@ -97,7 +97,7 @@ var acts = []act{
 		w.until(span(n), func() { c.turn(pod, true) })
 	})},
 	{"finish", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) { // an eviction, or a job's end
-		c.status(pod, func(pod *corev1.Pod) {
+		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
 			pod.Status.Phase = [...]corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded}[n%2]
 			c.ready(pod, false)
 		})
@@ -106,7 +106,7 @@ var acts = []act{
 	{"delete", 3, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) { c.stopPod(pod, n%3 == 0) })},
 	{"new-address", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, _ int) { c.move(pod) })}, // a new sandbox
 	{"relabel", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) {
-		c.Edit(model.IDOf(pod), func(o model.Object) { o.GetLabels()["tier"] = [...]string{"all", "none"}[n%2] })
+		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) { pod.Labels["tier"] = [...]string{"all", "none"}[n%2] })
 	})},
 	{"silence", 2, true, spell(func(w *world, s Step) (end func()) {
 		c, node := w.pick(s), "node-"+strconv.Itoa(s.B%nodes)

@@ -183,7 +183,7 @@ func (c *Cluster) later(pod model.Object, d time.Duration, do func()) {
 // startPod gives a pod its address, and has it turn ready some time later.
 func (c *Cluster) startPod(pod model.Object) {
 	c.move(pod)
-	c.status(pod, func(pod *corev1.Pod) {
+	model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodRunning
 		c.ready(pod, false)
 	})
@@ -209,12 +209,7 @@ func (c *Cluster) move(pod model.Object) {
 		c.lastIP++
 		ip = fmt.Sprintf("10.%d.%d.%d", c.subnet, c.lastIP/(4*addresses), 1+c.lastIP%addresses)
 	}
-	c.status(pod, func(pod *corev1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}} })
-}
-
-// status writes a pod's status.
-func (c *Cluster) status(pod model.Object, change func(*corev1.Pod)) {
-	c.Edit(model.IDOf(pod), func(o model.Object) { change(o.(*corev1.Pod)) })
+	model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}} })
 }
 
 // ready sets the conditions as a kubelet does: both, with a reason.
@@ -244,7 +239,7 @@ func (c *Cluster) turn(pod model.Object, is bool) {
 	if now == nil || c.silentNode[now.Spec.NodeName] || finished(now) || now.Status.PodIP == "" || is && now.DeletionTimestamp != nil {
 		return
 	}
-	c.status(pod, func(pod *corev1.Pod) { c.ready(pod, is) })
+	model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) { c.ready(pod, is) })
 	c.soon(c.workloadOf(pod))
 }
 
@@ -259,7 +254,7 @@ func (c *Cluster) stopPod(pod model.Object, force bool) {
 		gone()
 		return
 	}
-	c.Edit(model.IDOf(pod), func(o model.Object) { o.SetDeletionTimestamp(new(c.Stamp())) })
+	model.Edit(c.Server, model.IDOf(pod), func(o model.Object) { o.SetDeletionTimestamp(new(c.Stamp())) })
 	if c.chance(50) {
 		c.later(pod, grace/2, func() { c.turn(pod, false) })
 	}
@@ -275,7 +270,7 @@ func (c *Cluster) hear(node string, heard bool) {
 		if pod.Spec.NodeName != node || finished(pod) {
 			continue
 		}
-		c.status(pod, func(pod *corev1.Pod) {
+		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
 			if heard {
 				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue)
 			} else if isReady(pod) {
@@ -299,8 +294,8 @@ func (c *Cluster) release(l *workload, overlap time.Duration) {
 	next.replicas = max(1, l.replicas)
 	c.soon(next)
 	c.after(c.within(8*time.Second, 12*time.Second), func() {
-		c.Edit(model.Services.ID(l.namespace, l.app), func(o model.Object) {
-			if svc := o.(*corev1.Service); svc.Spec.Selector != nil {
+		model.Edit(c.Server, model.Services.ID(l.namespace, l.app), func(svc *corev1.Service) {
+			if svc.Spec.Selector != nil {
 				svc.Spec.Selector["color"] = next.color
 			}
 		})

@@ -7,7 +7,7 @@
 // step the laws of the product are checked against a truth that only the simulator knows.
 //
 // The way through it: a Case is a script, drawn from its seed, and made short if it fails
-// (script.go). Run (run.go) plays its acts (acts.go, targets.go, deeds.go) on a world (world.go) of API servers
+// (script.go). Run (run.go) plays its acts (acts.go, deeds.go) on a world (world.go) of API servers
 // (package model), which kubelets and controllers (cluster.go) change; of Processes
 // (process.go, election.go, member.go), made of the product's cores; and of what lies between
 // (link.go, follow.go). Laws (laws.go) look at every write, and hold what stands (differences.go) against the truth

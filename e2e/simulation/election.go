@@ -112,8 +112,8 @@ func (p *Process) held(sent time.Time) {
 func (p *Process) release() {
 	if lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
 		now := metav1.NewTime(p.clock())
-		p.world.ingress.Edit(leaseID, func(o model.Object) {
-			o.(*coordinationv1.Lease).Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
+		model.Edit(p.world.ingress.Server, leaseID, func(lease *coordinationv1.Lease) {
+			lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
 		})
 	}
 }

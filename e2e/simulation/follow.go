@@ -13,11 +13,8 @@ import (
 	"tributary.dev/tributary/internal/apitest/model"
 )
 
-// shown is an object as a Course has it.
-type shown struct{ model.Object }
-
-func versioned(o model.Object) kube.Versioned[shown] {
-	return kube.Versioned[shown]{Object: &shown{o}, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
+func versioned(o model.Object) kube.Versioned[model.Object] {
+	return kube.Versioned[model.Object]{Object: &o, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
 }
 
 // reading is a kube.Sink that reads what is shown for another one.
@@ -26,13 +23,13 @@ type reading[T any] struct {
 	read func(model.Object) *T
 }
 
-func (r reading[T]) Seen(o *shown, revision uint64, arrived time.Time) {
-	r.Sink.Seen(r.read(o.Object), revision, arrived)
+func (r reading[T]) Seen(o *model.Object, revision uint64, arrived time.Time) {
+	r.Sink.Seen(r.read(*o), revision, arrived)
 }
-func (r reading[T]) Listed(all []kube.Versioned[shown], revision uint64) {
+func (r reading[T]) Listed(all []kube.Versioned[model.Object], revision uint64) {
 	list := make([]kube.Versioned[T], len(all))
 	for i, v := range all {
-		list[i] = kube.Versioned[T]{Object: r.read(v.Object.Object), Key: v.Key, UID: v.UID, Revision: v.Revision}
+		list[i] = kube.Versioned[T]{Object: r.read(*v.Object), Key: v.Key, UID: v.UID, Revision: v.Revision}
 	}
 	r.Sink.Listed(list, revision)
 }
@@ -41,10 +38,10 @@ func (r reading[T]) Listed(all []kube.Versioned[shown], revision uint64) {
 type follower struct {
 	*way
 	query  model.Query
-	course *kube.Course[shown]
+	course *kube.Course[model.Object]
 	turns  alarm
 	// list is that which is being read, stream that which is open, or being opened; nil: none is.
-	list   *[]kube.Versioned[shown]
+	list   *[]kube.Versioned[model.Object]
 	stream *stream
 	over   bool
 	// told is up to which revisions the Course has been told all, and since when; for the laws.
@@ -66,7 +63,7 @@ const (
 	bookmarkAhead = 2 * time.Second
 )
 
-func follow(w *way, q model.Query, sink kube.Sink[shown]) *follower {
+func follow(w *way, q model.Query, sink kube.Sink[model.Object]) *follower {
 	f := &follower{way: w, query: q}
 	f.course = kube.NewCourse(w.process.clock(), sink, func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
 	f.turn()
@@ -91,7 +88,7 @@ func (f *follower) turn() {
 			f.turns.set(f.process, next.Until, f.turn)
 			return
 		case kube.List:
-			f.list = &[]kube.Versioned[shown]{}
+			f.list = &[]kube.Versioned[model.Object]{}
 			f.page(f.list, nil)
 		case kube.Watch:
 			f.watch(next.Revision)
@@ -109,7 +106,7 @@ func (f *follower) turn() {
 }
 
 // page reads a list from one of its pages on.
-func (f *follower) page(list *[]kube.Versioned[shown], after *model.Page) {
+func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page) {
 	var next *model.Page
 	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *model.Server) (any, error) {
 		page, more, err := s.List(f.query, 500, after)
@@ -177,7 +174,7 @@ func (f *follower) event(e model.Event) {
 		f.leave()
 		f.course.Ended(now, e.Err)
 	default:
-		v := kube.Versioned[shown]{Revision: e.Revision}
+		v := kube.Versioned[model.Object]{Revision: e.Revision}
 		if e.Object != nil {
 			v = versioned(e.Object)
 		}

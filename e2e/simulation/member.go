@@ -191,14 +191,14 @@ func (m *seen) follow(scope member.Scope) *follower {
 	if q.Namespace = scope.Namespace; scope.Name != "" {
 		q.Fields = "metadata.name=" + scope.Name
 	}
-	sink := map[member.Kind]func(*seen, member.Scope) kube.Sink[shown]{
+	sink := map[member.Kind]func(*seen, member.Scope) kube.Sink[model.Object]{
 		member.Pods: taking(decoder.Pod), member.Services: taking(decoder.Service), member.Endpoints: taking(decoder.Endpoints), member.EndpointSlices: taking(decoder.Slice)}[scope.Kind]
 	return follow(m.way, q, sink(m, scope))
 }
 
 // taking takes what a stream shows into the state.
-func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[shown] {
-	return func(m *seen, scope member.Scope) kube.Sink[shown] {
+func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[model.Object] {
+	return func(m *seen, scope member.Scope) kube.Sink[model.Object] {
 		return reading[store.Versioned[T]]{
 			&clusters.Intake[T]{Scope: scope, Step: m.step, Failed: func(error) {}},
 			func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) },

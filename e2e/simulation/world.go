@@ -157,7 +157,7 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 	case service && len(svc.Spec.Selector) > 0: // the endpoints controller: it finds no pods for a selector
 		w.after(c.within(100*time.Millisecond, time.Second), func() {
 			if now := model.Of[*corev1.Service](c.Server, model.IDOf(svc)); now != nil && len(now.Spec.Selector) > 0 {
-				c.Edit(model.Endpoints.ID(svc.Namespace, svc.Name), func(o model.Object) { o.(*corev1.Endpoints).Subsets = nil })
+				model.Edit(c.Server, model.Endpoints.ID(svc.Namespace, svc.Name), func(o *corev1.Endpoints) { o.Subsets = nil })
 			}
 		})
 	}

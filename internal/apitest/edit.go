@@ -66,8 +66,8 @@ func Edit[T Object](t testing.TB, s *Server, namespace, name string, change func
 		t.Errorf("edit %T %s/%s: no such object", o, namespace, name)
 		return
 	}
-	s.model.Edit(model.IDOf(o), func(o Object) {
-		if change(o.(T)); o.GetManagedFields() == nil {
+	model.Edit(s.model, model.IDOf(o), func(o T) {
+		if change(o); o.GetManagedFields() == nil {
 			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody-else", Operation: metav1.ManagedFieldsOperationUpdate}})
 		}
 	})

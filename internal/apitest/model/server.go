@@ -279,18 +279,18 @@ func (s *Server) End(o Object) Object {
 	case len(o.GetFinalizers()) == 0 && KindOf(o) != Namespaces:
 		return s.Remove(o)
 	}
-	return s.Edit(IDOf(o), func(o Object) { o.SetDeletionTimestamp(new(s.Stamp())) })
+	return Edit(s, IDOf(o), func(o Object) { o.SetDeletionTimestamp(new(s.Stamp())) })
 }
 
 // Edit changes an object as the cluster's own parts do: without admission. It returns nil
 // where there is none.
-func (s *Server) Edit(id ID, change func(Object)) Object {
+func Edit[O Object](s *Server, id ID, change func(O)) Object {
 	before := s.Find(id)
 	if before == nil {
 		return nil
 	}
 	after := before.DeepCopyObject().(Object)
-	if change(after); equality.Semantic.DeepEqual(before, after) {
+	if change(after.(O)); equality.Semantic.DeepEqual(before, after) {
 		return before
 	}
 	return s.commit(before, after)
