@@ -149,13 +149,31 @@ func (b *both) object(id api.ID) api.Object {
 		svc := &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: []string{"None", "None", "None", ""}[b.IntN(4)],
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80 + int32(b.IntN(2))}}}}
 		svc.Spec.Ports[0].TargetPort.IntVal = 8080
+		if b.IntN(8) == 0 { // which only a headless one may have
+			svc.Spec.Ports = nil
+		}
 		return svc
 	case api.Endpoints:
-		return &corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{
-			Addresses: []corev1.EndpointAddress{{IP: fmt.Sprintf("10.0.0.%d", 1+b.IntN(3))}}, Ports: []corev1.EndpointPort{{Port: 80, Protocol: corev1.ProtocolTCP}}}}}
+		e := &corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: b.address()}}, Ports: []corev1.EndpointPort{{Port: 80, Protocol: corev1.ProtocolTCP}}}}}
+		if b.IntN(8) == 0 {
+			e.Subsets[0].Addresses = nil
+		}
+		return e
 	}
-	return &discoveryv1.EndpointSlice{ObjectMeta: m, AddressType: []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}[b.IntN(3)],
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: m, AddressType: []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}[b.IntN(3)],
 		Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(80)), Protocol: new(corev1.ProtocolTCP)}}}
+	if slice.AddressType == discoveryv1.AddressTypeIPv4 && b.IntN(2) == 0 {
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{b.address()}}}
+	} else if b.IntN(8) == 0 {
+		slice.AddressType = ""
+	}
+	return slice
+}
+
+// address is one that a server takes, or refuses.
+func (b *both) address() string {
+	return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.1", "10.0.0.2", "127.0.0.1", "0.0.0.0", "169.254.1.1", "here"}[b.IntN(9)]
 }
 
 func resource(id api.ID) string { return strings.Fields(id.String())[0] }
