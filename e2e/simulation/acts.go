@@ -265,7 +265,11 @@ var acts = []act{
 	})},
 	{"foreign", 1, true, func(w *world, s Step) bool { // an object of somebody else's in the way
 		meta := metav1.ObjectMeta{Namespace: namespaces[s.B%2], Name: names[s.A%3], Labels: map[string]string{"of": "others", syncer.LabelServiceName: names[s.A%3]}}
-		o := []model.Object{&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, &corev1.Endpoints{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4}}[s.C%3]
+		o := []model.Object{
+			&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+			&corev1.Endpoints{ObjectMeta: meta},
+			&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4},
+		}[s.C%3]
 		w.ingress.ensureNamespace(meta.Namespace)
 		made, err := w.ingress.Create(o)
 		if err == nil {

@@ -216,7 +216,10 @@ func (l *laws) order(a *attempt, before, after model.Object) {
 // traffic looks at what a write means for traffic.
 func (l *laws) traffic(a *attempt, before, after model.Object) {
 	w, was, is := l.world, placesOf(before), placesOf(after)
-	now, other := w.stands(a.id.Kind, a.action.Replica), w.stands(map[model.Kind]model.Kind{model.EndpointSlices: model.Endpoints, model.Endpoints: model.EndpointSlices}[a.id.Kind], a.action.Replica)
+	now, other := w.stands(model.EndpointSlices, a.action.Replica), w.stands(model.Endpoints, a.action.Replica)
+	if a.id.Kind == model.Endpoints {
+		now, other = other, now
+	}
 	var lost []place
 	for _, at := range sorted(was) {
 		if p := w.pods[at.uid]; !now.has(at) && !other.has(at) && (p == nil || p.dead) {
