@@ -113,14 +113,16 @@ type Intake[T member.Object] struct {
 	rules  member.Rules // that pods of the newest list are matched with
 }
 
-// Seen implements kube.Sink.
-func (s *Intake[T]) Seen(o *store.Versioned[T], _ uint64, arrived time.Time) {
-	s.Step(&member.Seen[T]{Scope: s.Scope, Versioned: *o, Arrived: arrived})
-}
-
-// Gone implements kube.Sink.
-func (s *Intake[T]) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	s.Step(member.Gone{Scope: s.Scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
+// Event implements kube.Sink.
+func (s *Intake[T]) Event(v kube.Versioned[store.Versioned[T]], arrived time.Time) {
+	switch {
+	case v.Key == syncer.Key{}:
+		s.Step(member.At{Scope: s.Scope, Revision: v.Revision})
+	case v.Object == nil:
+		s.Step(member.Gone{Scope: s.Scope, Key: v.Key, UID: v.UID, Revision: v.Revision, Arrived: arrived})
+	default:
+		s.Step(&member.Seen[T]{Scope: s.Scope, Versioned: *v.Object, Arrived: arrived})
+	}
 }
 
 // Listed implements kube.Sink.
@@ -131,9 +133,6 @@ func (s *Intake[T]) Listed(all []kube.Versioned[store.Versioned[T]], revision ui
 	}
 	s.Step(member.Listed[T]{Scope: s.Scope, Items: items, Revision: revision, Rules: s.rules})
 }
-
-// At implements kube.Sink.
-func (s *Intake[T]) At(revision uint64) { s.Step(member.At{Scope: s.Scope, Revision: revision}) }
 
 // Following implements kube.Sink.
 func (s *Intake[T]) Following(is bool, err error) {

@@ -178,8 +178,8 @@ func (c *Course[T]) Opened(now time.Time) {
 	c.say(true, nil)
 }
 
-// Event tells what an event of the stream says of an object; a nil Object is gone. Without a
-// key it tells only the revision, and without a revision that something was heard.
+// Event tells what an event of the stream says. Without a revision it tells that something was
+// heard.
 func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 	if grace := arrived.Add(watchGrace); grace.After(c.watchAt) {
 		c.watchAt = grace
@@ -188,15 +188,7 @@ func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 		return // a list has told it, or the stream repeats itself: its events are in the order of their revisions
 	}
 	c.revision = v.Revision
-	switch {
-	case v.Key == syncer.Key{}:
-		c.sink.At(v.Revision)
-		return
-	case v.Object == nil:
-		c.sink.Gone(v.Key, v.UID, v.Revision, arrived)
-	default:
-		c.sink.Seen(v.Object, v.Revision, arrived)
-	}
+	c.sink.Event(v, arrived)
 	if c.since != nil {
 		c.since[v.Key] = v
 	}

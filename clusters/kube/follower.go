@@ -23,9 +23,9 @@ import (
 // goroutines at once.
 type Convert[T any] func(content []byte) (*T, error)
 
-// Versioned is an object as a list or a stream shows it.
+// Versioned is an object as a list or a stream shows it. Without a Key it tells only the revision.
 type Versioned[T any] struct {
-	Object   *T // nil: it is gone
+	Object   *T // nil: it is gone, or has left the selectors
 	Key      syncer.Key
 	UID      string
 	Revision uint64
@@ -37,16 +37,12 @@ type Versioned[T any] struct {
 // time and in order, and hold up the stream while they last. An object may be told twice, so
 // it must not be changed.
 type Sink[T any] interface {
-	// Seen is an object that was added or modified. arrived is when its event had been read
-	// off the wire.
-	Seen(o *T, revision uint64, arrived time.Time)
-	// Gone is an object that was deleted, or has left the selectors.
-	Gone(key syncer.Key, uid string, revision uint64, arrived time.Time)
+	// Event is what an event of the stream says, after which everything up to its revision has
+	// been told. arrived is when it had been read off the wire.
+	Event(v Versioned[T], arrived time.Time)
 	// Listed is a complete list; what it lacks is missing. Objects that could not be
 	// converted are not in it.
 	Listed(all []Versioned[T], revision uint64)
-	// At says that everything up to a revision has been told.
-	At(revision uint64)
 	// Following says whether a stream is open, or has just ended after a normal life. If not, err
 	// says why; nil: a list is being read, which is to be taken for so until this is told first.
 	// Whatever it is, nothing follows from it for the data.
@@ -243,7 +239,7 @@ func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 		f.fault(fmt.Errorf("an event of %s: %w", f.query.Resource.Resource, err))
 	}
 	if err != nil || e.kind == watch.Bookmark {
-		v.Key = syncer.Key{}
+		v = Versioned[T]{Revision: v.Revision}
 	}
 	return v
 }

@@ -477,21 +477,21 @@ func (r *recorder) reach(revision uint64) {
 	r.at = revision
 }
 
-func (r *recorder) Seen(o *item, revision uint64, arrived time.Time) {
+func (r *recorder) Event(v Versioned[item], arrived time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reach(revision)
-	r.late = max(r.late, time.Since(arrived))
-	r.tell("seen %s=%s", o.Key.Name, o.Value)
-	r.items[o.Key.Name] = Versioned[item]{Object: o, Key: o.Key, UID: o.UID, Revision: revision}
-}
-
-func (r *recorder) Gone(key syncer.Key, uid string, revision uint64, _ time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reach(revision)
-	r.tell("gone %s", key.Name)
-	delete(r.items, key.Name)
+	r.reach(v.Revision)
+	switch {
+	case v.Key == syncer.Key{}:
+	case v.Object == nil:
+		r.tell("gone %s", v.Key.Name)
+		delete(r.items, v.Key.Name)
+	default:
+		r.late = max(r.late, time.Since(arrived))
+		r.tell("seen %s=%s", v.Key.Name, v.Object.Value)
+		v.Relisted = nil
+		r.items[v.Key.Name] = v
+	}
 }
 
 // of is what is known of a pod.
@@ -519,12 +519,6 @@ func (r *recorder) Listed(all []Versioned[item], revision uint64) {
 	} else {
 		r.tell("listed %d", len(names))
 	}
-}
-
-func (r *recorder) At(revision uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reach(revision)
 }
 
 func (r *recorder) Following(is bool, err error) {

@@ -83,31 +83,24 @@ func (o *Observer) Status() *metrics.NativeStatus {
 	return &metrics.NativeStatus{BehindSeconds: o.tracker.Behind(now).Seconds(), DifferingCount: len(differing), Differing: differing[:min(len(differing), named)]}
 }
 
-// theirs is one Endpoints object as far as it is compared.
-type theirs struct {
-	key       syncer.Key
-	addresses Addresses
-}
-
 // Run follows the Endpoints of the member until ctx ends. fault is told of what cannot be read.
 func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(error)) {
 	if o == nil {
 		return
 	}
 	decoder := decode.New(decode.Options{})
-	convert := func(content []byte) (*theirs, error) {
+	convert := func(content []byte) (*Addresses, error) {
 		var of corev1.Endpoints
 		if err := of.Unmarshal(content); err != nil {
 			return nil, err
 		}
-		e := decoder.Endpoints(&of).Object
-		return &theirs{e.Key, Of(e.Subsets)}, nil
+		return new(Of(decoder.Endpoints(&of).Object.Subsets)), nil
 	}
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	for _, namespace := range o.namespaces {
 		query := kube.Query{Resource: kube.Endpoints, Namespace: namespace}
-		follower := kube.NewFollower(query, func() kube.Convert[theirs] { return convert }, access, sink{o, namespace}, fault)
+		follower := kube.NewFollower(query, func() kube.Convert[Addresses] { return convert }, access, sink{o, namespace}, fault)
 		tasks.Go(func() { follower.Run(ctx) })
 	}
 }
@@ -118,29 +111,27 @@ type sink struct {
 	in string // the namespace
 }
 
-// Seen implements kube.Sink.
-func (s sink) Seen(e *theirs, _ uint64, arrived time.Time) {
-	s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(e.key, e.addresses, true, arrived) })
-}
-
-// Gone implements kube.Sink.
-func (s sink) Gone(key syncer.Key, _ string, _ uint64, arrived time.Time) {
-	s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(key, nil, false, arrived) })
+// Event implements kube.Sink.
+func (s sink) Event(v kube.Versioned[Addresses], arrived time.Time) {
+	switch {
+	case v.Key == syncer.Key{}:
+	case v.Object == nil:
+		s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(v.Key, nil, false, arrived) })
+	default:
+		s.measure(func() (time.Duration, bool) { return s.tracker.Theirs(v.Key, *v.Object, true, arrived) })
+	}
 }
 
 // Listed implements kube.Sink.
-func (s sink) Listed(all []kube.Versioned[theirs], _ uint64) {
+func (s sink) Listed(all []kube.Versioned[Addresses], _ uint64) {
 	list := make(map[syncer.Key]Addresses, len(all))
 	for _, v := range all {
-		list[v.Object.key] = v.Object.addresses
+		list[v.Key] = *v.Object
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.Replace(s.in, list, time.Now())
 }
-
-// At implements kube.Sink.
-func (s sink) At(uint64) {}
 
 // Following implements kube.Sink.
 func (s sink) Following(is bool, _ error) {

@@ -23,13 +23,20 @@ type reading[T any] struct {
 	read func(model.Object) *T
 }
 
-func (r reading[T]) Seen(o *model.Object, revision uint64, arrived time.Time) {
-	r.Sink.Seen(r.read(*o), revision, arrived)
+func (r reading[T]) of(v kube.Versioned[model.Object]) kube.Versioned[T] {
+	out := kube.Versioned[T]{Key: v.Key, UID: v.UID, Revision: v.Revision}
+	if v.Object != nil {
+		out.Object = r.read(*v.Object)
+	}
+	return out
+}
+func (r reading[T]) Event(v kube.Versioned[model.Object], arrived time.Time) {
+	r.Sink.Event(r.of(v), arrived)
 }
 func (r reading[T]) Listed(all []kube.Versioned[model.Object], revision uint64) {
 	list := make([]kube.Versioned[T], len(all))
 	for i, v := range all {
-		list[i] = kube.Versioned[T]{Object: r.read(*v.Object), Key: v.Key, UID: v.UID, Revision: v.Revision}
+		list[i] = r.of(v)
 	}
 	r.Sink.Listed(list, revision)
 }

@@ -61,7 +61,8 @@ func newBench() *bench {
 
 func (b *bench) seen(in runtime.Object) *Object {
 	o := Decode(in, "test")
-	(&sink{b.Cache, o.Kind}).Seen(o, o.Revision, time.Now())
+	key := syncer.Key{Namespace: o.Namespace, Name: o.Name}
+	(&sink{b.Cache, o.Kind}).Event(kube.Versioned[Object]{Object: o, Key: key, UID: o.UID, Revision: o.Revision}, time.Now())
 	return o
 }
 
@@ -113,7 +114,7 @@ func TestNews(t *testing.T) {
 	moved := sliceOf("web-a-0", "api", "a")
 	moved.ResourceVersion = "8"
 	b.seen(moved)
-	(&sink{b.Cache, plan.KindEndpointSlice}).Gone(syncer.Key{Namespace: "shop", Name: "web-a-0"}, "uid-web-a-0", 9, time.Now())
+	(&sink{b.Cache, plan.KindEndpointSlice}).Event(kube.Versioned[Object]{Key: syncer.Key{Namespace: "shop", Name: "web-a-0"}, UID: "uid-web-a-0", Revision: 9}, time.Now())
 	want := []string{"Namespace shop → shop/", "Service shop/db → shop/db", "EndpointSlice shop/web-a-0 → shop/web",
 		"EndpointSlice shop/web-a-0 → shop/web", "EndpointSlice shop/web-a-0 → shop/api", "EndpointSlice shop/web-a-0 → shop/api"}
 	if !reflect.DeepEqual(b.news, want) {
@@ -138,7 +139,7 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	object.ResourceVersion = "8"
 	late := Decode(object, "test")
 	b.seen(object)
-	(&sink{b.Cache, plan.KindEndpoints}).Gone(k, o.UID, 9, time.Now())
+	(&sink{b.Cache, plan.KindEndpoints}).Event(kube.Versioned[Object]{Key: k, UID: o.UID, Revision: 9}, time.Now())
 	if b.Take(late, 0); b.Current(k).Endpoints != nil {
 		t.Error("a late answer brings back what others deleted")
 	}

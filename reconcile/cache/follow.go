@@ -73,17 +73,15 @@ type sink struct {
 	kind  plan.Kind
 }
 
-// Seen implements kube.Sink.
-func (s *sink) Seen(o *Object, _ uint64, arrived time.Time) { s.take(o, arrived) }
-
-// Gone implements kube.Sink.
-func (s *sink) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	o := &Object{Object: plan.Object{Kind: s.kind, Namespace: key.Namespace, Name: key.Name}, UID: uid, Revision: revision, Gone: true}
-	s.take(o, arrived)
-}
-
-func (s *sink) take(o *Object, arrived time.Time) {
-	c := s.cache
+// Event implements kube.Sink.
+func (s *sink) Event(v kube.Versioned[Object], arrived time.Time) {
+	if v.Key == (syncer.Key{}) {
+		return
+	}
+	c, o := s.cache, v.Object
+	if o == nil {
+		o = &Object{Object: plan.Object{Kind: s.kind, Namespace: v.Key.Namespace, Name: v.Key.Name}, UID: v.UID, Revision: v.Revision, Gone: true}
+	}
 	c.mu.Lock()
 	old, now, st := c.objects[o.Object], o, &c.streams[s.kind]
 	st.at = max(st.at, o.Revision)
@@ -142,9 +140,6 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 		}
 	}
 }
-
-// At implements kube.Sink.
-func (s *sink) At(uint64) {}
 
 // Following implements kube.Sink.
 func (s *sink) Following(_ bool, err error) {

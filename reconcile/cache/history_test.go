@@ -163,11 +163,11 @@ func (h *history) deliver(n int) {
 	for ; n > 0 && len(h.events) > 0; n-- {
 		e := h.events[0]
 		h.events = h.events[1:]
-		if e.gone {
-			h.sink.Gone(syncer.Key{Namespace: "shop", Name: e.name}, e.uid, e.revision, time.Now())
-		} else {
-			h.sink.Seen(h.object(e.name, e.version), e.revision, time.Now())
+		v := kube.Versioned[Object]{Key: syncer.Key{Namespace: "shop", Name: e.name}, UID: e.uid, Revision: e.revision}
+		if !e.gone {
+			v.Object = h.object(e.name, e.version)
 		}
+		h.sink.Event(v, time.Now())
 	}
 }
 
