@@ -98,7 +98,7 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 func (c *Core) Waiting() int { return c.queue.Len() }
 
 // Lanes tells how many requests are planned and under way in each lane.
-func (c *Core) Lanes() [3]lanes.LaneState { return c.dispatch.States() }
+func (c *Core) Lanes(now time.Time) []metrics.LaneStatus { return c.dispatch.Status(now) }
 
 // Oldest returns when the oldest change that is not yet written arrived, by member.
 func (c *Core) Oldest() map[string]time.Time { return c.dispatch.Oldest() }

@@ -160,9 +160,9 @@ func (w *world) busy() string {
 	}
 	for _, p := range w.processes {
 		n := p.core.Waiting()
-		for _, lane := range p.core.Lanes() {
-			if n += lane.UnderWay; p.leads() {
-				n += lane.Planned
+		for _, lane := range p.core.Lanes(p.clock()) {
+			if n += lane.Sent; p.leads() {
+				n += lane.Waiting
 			}
 		}
 		for _, m := range p.members {

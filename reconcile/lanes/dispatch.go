@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -181,34 +182,30 @@ func (d *Dispatch) Refused(replica syncer.Key, o plan.Object) bool {
 	return is != nil && is.last == Refused
 }
 
-// LaneState is how a lane stands at one moment.
-type LaneState struct {
-	// Planned and UnderWay count actions.
-	Planned, UnderWay int
-	// Oldest is when the earliest of their causes arrived; zero if there are none.
-	Oldest time.Time
-}
-
-// States returns the state of each lane, the most urgent first. The cost grows with what is
+// Status returns how each lane stands, the most urgent first. The cost grows with what is
 // planned.
-func (d *Dispatch) States() (states [laneCount]LaneState) {
-	note := func(count *int, s *LaneState, w *Work) {
-		if *count++; w.Causes > 0 && (s.Oldest.IsZero() || w.Cause.Arrival.Before(s.Oldest)) {
-			s.Oldest = w.Cause.Arrival
+func (d *Dispatch) Status(now time.Time) []metrics.LaneStatus {
+	lanes := make([]metrics.LaneStatus, laneCount)
+	for lane := range lanes {
+		lanes[lane].Name = Lane(lane).String()
+	}
+	note := func(count *int, s *metrics.LaneStatus, w *Work) {
+		if *count++; w.Causes > 0 {
+			s.OldestSeconds = max(s.OldestSeconds, now.Sub(w.Cause.Arrival).Seconds())
 		}
 	}
 	for _, g := range d.underWay {
-		s := &states[g.Action.Lane()]
-		note(&s.UnderWay, s, g.Work)
+		s := &lanes[g.Action.Lane()]
+		note(&s.Sent, s, g.Work)
 	}
 	for _, objects := range d.replicas {
 		for _, o := range objects {
-			if s := &states[o.action.Lane()]; o.work != nil {
-				note(&s.Planned, s, o.work)
+			if s := &lanes[o.action.Lane()]; o.work != nil {
+				note(&s.Waiting, s, o.work)
 			}
 		}
 	}
-	return states
+	return lanes
 }
 
 // Oldest returns, of every member of which something is not written yet, when its oldest

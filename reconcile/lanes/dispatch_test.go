@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -358,12 +359,9 @@ func TestOneRequestAnObject(t *testing.T) {
 		b.want(b.next(), other, "")
 		b.done(first)
 		b.want(b.next(), other, "shop")
-		states := b.d.States()
-		if s := states[plan.Addition]; s.UnderWay != 1 || s.Planned != 0 || s.Oldest.IsZero() {
-			t.Errorf("the states are %+v", states)
-		}
-		if !slices.Equal(states[plan.Removal:plan.Addition], []LaneState{{}}) {
-			t.Errorf("the states are %+v", states)
+		want := []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Sent: 1, OldestSeconds: 60}, {Name: "bulk"}}
+		if lanes := b.d.Status(time.Now().Add(time.Minute)); !slices.Equal(lanes, want) {
+			t.Errorf("the lanes are %+v", lanes)
 		}
 	})
 }

@@ -120,7 +120,7 @@ func (w *world) check() {
 func (w *world) finish() {
 	for round := 0; len(w.stale) > 0 || w.q.Len() > 0 || len(w.grants) > 0; round++ {
 		if round > 200 {
-			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.States())
+			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.Status(time.Now()))
 		}
 		for w.q.Len() > 0 {
 			w.compareOne()
@@ -217,12 +217,12 @@ func TestNothingStarves(t *testing.T) {
 				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
 			}
 		}
-		if left := b.d.States(); left[plan.Removal].Planned == 0 {
+		if left := b.d.Status(now); left[plan.Removal].Waiting == 0 {
 			t.Errorf("the flood is over: %+v", left)
 		}
 		pass(5 * time.Second)
 		if len(b.d.Oldest()) != 0 {
-			t.Errorf("left are %+v", b.d.States())
+			t.Errorf("left are %+v", b.d.Status(now))
 		}
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
-	"tributary.dev/tributary/reconcile/plan"
 )
 
 // readyAfter is for how long after the start a member that is not reached holds back readiness.
@@ -25,7 +24,7 @@ const readyAfter = 15 * time.Second
 // gauges get their values. It reads memory only.
 func (a *App) status() metrics.Status {
 	now := time.Now()
-	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Lanes: []metrics.LaneStatus{}, Clusters: a.members(now)}
+	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Clusters: a.members(now)}
 	a.mu.Lock()
 	loaded := a.loaded
 	s.Config = metrics.ConfigStatus{File: a.Path, LoadedAt: a.loadedAt.UTC(), Restart: loaded.Restart}
@@ -36,16 +35,7 @@ func (a *App) status() metrics.Status {
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
 	s.Leader = a.leaderStatus()
-	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) {
-		s.Comparing = c.Waiting()
-		for i, lane := range c.Lanes() {
-			one := metrics.LaneStatus{Name: plan.Lane(i).String(), Waiting: lane.Planned, Sent: lane.UnderWay}
-			if !lane.Oldest.IsZero() {
-				one.OldestSeconds = max(0, now.Sub(lane.Oldest).Seconds())
-			}
-			s.Lanes = append(s.Lanes, one)
-		}
-	})
+	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { s.Comparing, s.Lanes = c.Waiting(), c.Lanes(now) })
 	s.Sinks = a.sinks.Status()
 	return s
 }
