@@ -7,7 +7,6 @@ import (
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/reconcile/sinks"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -79,16 +78,4 @@ func (c *Comparison) troubles() (out metrics.Trouble) {
 		}
 	}
 	return out
-}
-
-// tell passes on to the sinks what a replica is to be, whatever the ingress cluster makes of
-// it.
-func (r *Reconciler) tell(c *Comparison) {
-	switch {
-	case !r.opts.Sinks.Any():
-	case c.Want == nil:
-		r.opts.Sinks.Tell(c.Replica, nil)
-	default:
-		r.opts.Sinks.Tell(c.Replica, sinks.NewService(c.Want.Labels, c.Want.Backends()))
-	}
 }

@@ -200,7 +200,11 @@ func (r *Reconciler) compare() bool {
 	if c == nil {
 		return false
 	}
-	r.tell(c)
+	if c.Want != nil { // whatever the ingress cluster makes of it
+		r.opts.Sinks.Tell(c.Replica, c.Want.Labels, c.Want.Backends)
+	} else {
+		r.opts.Sinks.Tell(c.Replica, nil, nil)
+	}
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, c.trouble)
 	if c.leads {
 		r.announcer.announce(c, c.trouble.Conflicts)

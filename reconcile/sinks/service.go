@@ -24,8 +24,8 @@ const (
 	mediaType     = "application/cloudevents-batch+json"
 )
 
-// Service is what receivers are told of a replica. It is never changed.
-type Service struct {
+// service is what receivers are told of a replica. It is never changed.
+type service struct {
 	labels    map[string]string
 	endpoints json.RawMessage
 	ready     map[netip.AddrPort]bool // those that are; an endpoint without ports by port 0
@@ -50,9 +50,9 @@ type port struct {
 	AppProtocol string `json:"appProtocol,omitempty"`
 }
 
-// NewService makes what is told of a replica whose Service has the labels.
-func NewService(labels map[string]string, backends []plan.Backend) *Service {
-	s, endpoints := &Service{labels: labels, ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
+// newService makes what is told of a replica whose Service has the labels.
+func newService(labels map[string]string, backends []plan.Backend) *service {
+	s, endpoints := &service{labels: labels, ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
 	for i := range backends {
 		b := &backends[i]
 		e := endpoint{Address: b.Addr.String(), Ports: make([]port, len(b.Ports)), Cluster: b.Member, Zone: b.Zone, Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
@@ -81,7 +81,7 @@ func marshal(plain any) json.RawMessage {
 }
 
 // equal reports whether two Services are the same to a receiver; nil is one that is not there.
-func (s *Service) equal(o *Service) bool {
+func (s *service) equal(o *service) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
@@ -90,7 +90,7 @@ func (s *Service) equal(o *Service) bool {
 
 // takesAway reports whether traffic loses something from one state of a Service to another; nil is
 // one that is not there.
-func takesAway(from, to *Service) bool {
+func takesAway(from, to *service) bool {
 	if from == nil || to == nil {
 		return to == nil
 	}
@@ -138,7 +138,7 @@ func (s *sink) event(kind, subject string, generation int64, at time.Time, data 
 }
 
 // document makes the event that tells of a Service; nil: it is not there.
-func (s *sink) document(key syncer.Key, now *Service, generation int64, at time.Time) []byte {
+func (s *sink) document(key syncer.Key, now *service, generation int64, at time.Time) []byte {
 	if now == nil {
 		gone := document{Generation: generation, Namespace: key.Namespace, Name: key.Name, Deleted: true, Endpoints: json.RawMessage("[]")}
 		return s.event(typeDeleted, key.String(), generation, at, gone)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -102,17 +103,15 @@ func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool
 	s.running.Wait()
 }
 
-// Any reports whether there is a sink.
-func (s *Set) Any() bool {
+// Tell takes what a replica is to be, by the labels of its Service and its backends, which are
+// asked for where there is a sink; nil: nobody wants it. It waits for nothing.
+func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []plan.Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.sinks) > 0
-}
-
-// Tell takes what a replica is to be; nil: nobody wants it. It waits for nothing.
-func (s *Set) Tell(key syncer.Key, now *Service) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	var now *service
+	if backends != nil && len(s.sinks) > 0 {
+		now = newService(labels, backends())
+	}
 	at := time.Now()
 	for _, one := range s.sinks {
 		one.tell(key, now, at)

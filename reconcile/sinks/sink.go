@@ -36,12 +36,14 @@ const (
 var pauses = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 30 * time.Second}
 
 // unknown is what was acknowledged where nothing was, or nobody can tell.
-var unknown = &Service{}
+var unknown = &service{}
 
 // state is what a sink knows of one Service.
 type state struct {
-	// now is what it is, acked what was last acknowledged; nil: not there.
-	now, acked *Service
+	key syncer.Key
+	// now is what it is, sent what the last request told, and acked what was last acknowledged; nil:
+	// not there.
+	now, sent, acked *service
 	// due is when it is to be told; zero: it is as it was acknowledged. takes is whether
 	// the difference takes something away.
 	due   time.Time
@@ -88,7 +90,7 @@ func newSink(spec Spec, o *Options) *sink {
 }
 
 // tell takes what a replica is; nil: it is not there. One that is not selected is not there either.
-func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
+func (s *sink) tell(key syncer.Key, now *service, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now != nil && !s.spec.Selects(key, now.labels) {
@@ -96,14 +98,14 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	}
 	is := s.services[key]
 	if is == nil {
-		is = &state{}
+		is = &state{key: key}
 		s.services[key] = is
 	}
 	if is.now.equal(now) {
 		return
 	}
 	is.now, is.refused = now, false
-	s.lockedSchedule(key, is, at)
+	s.lockedSchedule(is, at)
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -112,7 +114,7 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 
 // lockedSchedule decides when a Service is told. A window begins with the first change in it;
 // a removal does not wait for one that another change has begun.
-func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
+func (s *sink) lockedSchedule(is *state, at time.Time) {
 	takes, window := is.takes, time.Duration(0)
 	if is.acked != unknown {
 		if takes, window = takesAway(is.acked, is.now), s.spec.Window; takes {
@@ -126,8 +128,8 @@ func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
 		is.due = at.Add(window)
 	}
 	is.takes = takes
-	if delete(s.pending, key); !is.due.IsZero() {
-		s.pending[key] = is
+	if delete(s.pending, is.key); !is.due.IsZero() {
+		s.pending[is.key] = is
 	}
 }
 
@@ -135,11 +137,11 @@ func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
 func (s *sink) begin(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, is := range s.services {
+	for _, is := range s.services {
 		if is.acked = nil; is.now != nil { // else the inventory tells
 			is.acked = unknown
 		}
-		s.lockedSchedule(key, is, at)
+		s.lockedSchedule(is, at)
 	}
 	s.inventory, s.status.State = at, "live"
 }
@@ -191,16 +193,9 @@ func (s *sink) post(ctx context.Context, body []byte) outcome {
 	return s.client.send(bound, http.MethodPost, body)
 }
 
-// told is one Service of a batch, as it was told.
-type told struct {
-	key syncer.Key
-	is  *state
-	now *Service
-}
-
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is taken away.
-func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []told, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []*state, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
@@ -210,27 +205,28 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 		}
 	}
 	rest = max(time.Second, s.inventory.Sub(now))
-	for key, is := range s.pending {
+	for _, is := range s.pending {
 		if left := is.due.Sub(now); left > 0 {
 			rest = min(rest, left)
 			continue
 		}
-		batch = append(batch, told{key, is, is.now})
+		batch = append(batch, is)
 	}
-	slices.SortFunc(batch, func(a, b told) int {
-		if a.is.takes != b.is.takes {
-			return map[bool]int{true: -1, false: 1}[a.is.takes]
+	slices.SortFunc(batch, func(a, b *state) int {
+		if a.takes != b.takes {
+			return map[bool]int{true: -1, false: 1}[a.takes]
 		}
-		return cmp.Or(a.is.due.Compare(b.is.due), a.key.Compare(b.key))
+		return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key))
 	})
 	batch = batch[:min(len(batch), s.limit)]
 	for i, size := 0, 0; i < len(batch); i++ {
-		text := s.document(batch[i].key, batch[i].now, s.generation, now)
+		is := batch[i]
+		text := s.document(is.key, is.now, s.generation, now)
 		if size += len(text); size > maxBytes && i > 0 {
 			return batch[:i], events, 0
 		}
 		events = append(events, text)
-		batch[i].is.acked = unknown // until there is an answer
+		is.sent, is.acked = is.now, unknown // until there is an answer
 		s.generation++
 	}
 	return batch, events, rest
@@ -261,7 +257,7 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 		}
 		if is.due.IsZero() && is.now != nil {
 			is.acked = unknown
-			s.lockedSchedule(key, is, now)
+			s.lockedSchedule(is, now)
 		}
 	}
 	slices.Sort(names)
@@ -270,14 +266,14 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 }
 
 // land takes what became of a request.
-func (s *sink) land(batch []told, o outcome, now time.Time) {
+func (s *sink) land(batch []*state, o outcome, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range batch {
+	for _, is := range batch {
 		if o.result == resultOK {
-			t.is.acked, t.is.refused, t.is.due = t.now, false, time.Time{}
+			is.acked, is.refused, is.due = is.sent, false, time.Time{}
 		}
-		s.lockedSchedule(t.key, t.is, now)
+		s.lockedSchedule(is, now)
 	}
 	was := s.status.State
 	s.status.Requests++
@@ -309,13 +305,13 @@ func (s *sink) land(batch []told, o outcome, now time.Time) {
 
 // lockedRefused finds the Service that a receiver refuses by telling of half as many, and
 // leaves it alone for a while. Others are told.
-func (s *sink) lockedRefused(batch []told, o outcome, now time.Time) {
+func (s *sink) lockedRefused(batch []*state, o outcome, now time.Time) {
 	if s.limit = max(1, len(batch)/2); len(batch) > 1 {
 		return
 	}
-	is := batch[0].is
+	is := batch[0]
 	if !is.refused {
-		s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
+		s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", is.key.String(), "error", o.err)
 	}
 	is.refused, is.due = true, now.Add(refusedPause)
 }

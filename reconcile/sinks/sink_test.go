@@ -187,7 +187,7 @@ func (w *world) lead() {
 // tell tells what a Service is: its addresses, those not ready in brackets; "-": not there.
 func (w *world) tell(name, text string) {
 	if text == "-" {
-		w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, nil)
+		w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, nil, nil)
 		return
 	}
 	var endpoints []plan.Backend
@@ -197,7 +197,7 @@ func (w *world) tell(name, text string) {
 			Addr: netip.MustParseAddr("10.0.0." + strings.Trim(a, "()")), Ready: ready, Serving: ready, Ports: []syncer.Port{{Number: 80, Protocol: "TCP"}},
 		}})
 	}
-	w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, NewService(map[string]string{"name": name}, endpoints))
+	w.set.Tell(syncer.Key{Namespace: "shop", Name: name}, map[string]string{"name": name}, func() []plan.Backend { return endpoints })
 }
 
 func pass(d time.Duration) {
@@ -417,7 +417,7 @@ func TestSelectionAndConfiguration(t *testing.T) {
 		w.tell("c", "1")
 		pass(time.Second)
 		w.expect(t, "a=1")
-		w.set.Tell(syncer.Key{Namespace: "shop", Name: "a"}, NewService(map[string]string{"name": "other"}, nil))
+		w.set.Tell(syncer.Key{Namespace: "shop", Name: "a"}, map[string]string{"name": "other"}, func() []plan.Backend { return nil })
 		pass(time.Second)
 		w.expect(t, "a=-")
 		one := w.set.sinks[0]
@@ -435,7 +435,7 @@ func TestSelectionAndConfiguration(t *testing.T) {
 		if one.is(time.Now()).State != "standby" {
 			t.Error("the former is told still")
 		}
-		if w.set.Configure(nil); w.set.Any() {
+		if w.set.Configure(nil); len(w.set.Status()) > 0 {
 			t.Error("there is a sink")
 		}
 	})
