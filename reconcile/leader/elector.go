@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,13 +45,12 @@ type Options struct {
 // Elector takes part in an election. Run may be called once; State is safe for concurrent use.
 type Elector struct {
 	opts Options
-	// lease is what is asked for, term who may count on it, and end ends the candidacy, and with it
-	// the Permit. One goroutine at a time uses them.
-	lease resourcelock.LeaseLock
-	term  Term
-	end   func()
-	// leading is true from the first acknowledged write of a candidacy.
-	leading atomic.Bool
+	// lease is what is asked for, term who may count on it, end ends the candidacy, and with it the
+	// Permit, and leading is true from its first acknowledged write. One goroutine at a time uses them.
+	lease   resourcelock.LeaseLock
+	term    Term
+	end     func()
+	leading bool
 
 	mu    sync.Mutex
 	state metrics.LeaderStatus // guarded by mu; whether it leads the Permit tells
@@ -101,35 +99,27 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 // candidacy is one, and the leadership that comes of it. At its end nobody writes.
 func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
-	defer stop()
-	defer context.AfterFunc(ctx, func() {
-		if !e.leading.Load() { // else lead ends, and then the election
-			stop()
-		}
-	})()
-	ended := make(chan struct{})
-	e.leading.Store(false)
-	e.end = func() { e.opts.Permit.revoke(); stop() }
+	elected := make(chan context.Context, 1)
+	e.leading, e.end = false, func() { e.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: (*lock)(e), LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(elected context.Context) {
-				defer close(ended)
-				leading, end := context.WithCancel(ctx)
-				defer context.AfterFunc(elected, end)()
-				e.turns("this process leads")
-				lead(leading)
-				e.turns("this process leads no longer")
-				e.end()
-			},
-			OnStoppedLeading: e.opts.Permit.revoke,
-		},
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(until context.Context) { elected <- until }, OnStoppedLeading: e.opts.Permit.revoke},
 	})
 	if err != nil {
 		panic("leader election: " + err.Error()) // of constants, and a duration that the configuration validates
 	}
-	if elector.Run(electing); e.leading.Load() {
-		<-ended
+	var election sync.WaitGroup
+	defer election.Wait()
+	defer e.end()
+	election.Go(func() { elector.Run(electing) })
+	select {
+	case until := <-elected:
+		leading, end := context.WithCancel(ctx)
+		defer context.AfterFunc(until, end)()
+		e.turns("this process leads")
+		lead(leading)
+		e.turns("this process leads no longer")
+	case <-ctx.Done():
 	}
 }
 

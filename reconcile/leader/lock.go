@@ -38,10 +38,10 @@ func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	switch {
 	case err != nil && !missing:
 		return nil, nil, err
-	case l.leading.Load() && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
+	case l.leading && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
 		l.end()
 		return nil, nil, fmt.Errorf("%q holds the Lease", r.HolderIdentity)
-	case !l.leading.Load() && !l.term.MayTake(now):
+	case !l.leading && !l.term.MayTake(now):
 		return nil, nil, errors.New("another process may count on the Lease")
 	case !missing && r.HolderIdentity != l.opts.Identity:
 		r.HolderIdentity = ""
@@ -70,7 +70,7 @@ func (l *lock) hold(ctx context.Context, send func(context.Context) error) error
 		return err
 	}
 	l.opts.Permit.extend(l.term.Renewed(sent))
-	l.leading.Store(true)
+	l.leading = true
 	l.saw(l.opts.Identity, nil)
 	return nil
 }
