@@ -16,6 +16,7 @@ import (
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -46,7 +47,7 @@ type Member struct {
 	state    *member.State
 	settings Settings
 	decoder  *decode.Decoder
-	health   health
+	noted    metrics.ClusterStatus // but what is read off the others when it is asked for
 	// What steps have asked for and is not begun.
 	questions Questions
 	relist    []member.Scope
@@ -55,7 +56,8 @@ type Member struct {
 // newMember returns a member that is known by a UID; empty: not yet. It ends with ctx.
 func newMember(ctx context.Context, options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		pin: kube.NewPin(uid), work: make(chan struct{}, 1), stands: make(chan struct{}, 1), settings: s, decoder: s.decoder()}
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), stands: make(chan struct{}, 1), settings: s, decoder: s.decoder(),
+		noted: metrics.ClusterStatus{Name: s.Cluster.Name}}
 	m.ctx, m.stop = context.WithCancel(ctx)
 	m.access = kube.NewAccess(m.open)
 	m.state = member.New(time.Now(), s.config())

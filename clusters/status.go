@@ -37,19 +37,11 @@ const (
 	ReasonStale        = "Stale"
 )
 
-// health is how a member fares.
-type health struct {
-	state string
-	since time.Time
-	err   error
-	errAt time.Time
-}
-
 // lockedNote notes the state of the member.
 func (m *Member) lockedNote() {
 	s := m.state.Status()
-	if state := stateOf(&s); state != m.health.state {
-		m.health.state, m.health.since = state, time.Now()
+	if state := stateOf(&s); state != m.noted.State {
+		m.noted.State, m.noted.Since = state, time.Now()
 		m.log.Info("cluster is "+state, "listed", s.Listed)
 	}
 }
@@ -86,7 +78,7 @@ func (m *Member) failed(err error) {
 		return
 	}
 	m.mu.Lock()
-	m.health.err, m.health.errAt = err, time.Now()
+	m.noted.LastError, m.noted.LastErrorAt = err.Error(), time.Now()
 	m.mu.Unlock()
 	m.log.Debug("cluster answers with an error", "error", err)
 }
@@ -98,30 +90,25 @@ func (s *Set) Status() []metrics.ClusterStatus {
 
 func (m *Member) status() metrics.ClusterStatus {
 	m.mu.Lock()
-	s, h, settings := m.state.Status(), m.health, m.settings
+	s, out, settings := m.state.Status(), m.noted, m.settings
 	counts := m.state.Tables().Stats(m.state.Clock())
 	m.mu.Unlock()
-	out := metrics.ClusterStatus{
-		Name: m.name, State: h.state, Since: h.since, Up: m.access.Current() != nil && h.state != StateUnreachable && h.state != StateOtherCluster,
-		Synced: s.Listed, Services: counts.Replicas, Pods: counts.Pods,
-		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
-			NotReady: counts.NotReady, Terminating: counts.Terminating},
-		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: m.native.Status(),
-	}
+	session := m.access.Current()
+	out.Up, out.Synced = session != nil && out.State != StateUnreachable && out.State != StateOtherCluster, s.Listed
+	out.Services, out.Pods, out.Missing = counts.Replicas, counts.Pods, s.Missing
+	out.Endpoints = metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve, NotReady: counts.NotReady, Terminating: counts.Terminating}
+	out.Conditions, out.Native = conditions(&s, &settings, out.State), m.native.Status()
 	if s.Drained || s.Stale {
 		out.Endpoints.Ready, out.Endpoints.Reserve = 0, counts.Ready+counts.Reserve
 	}
 	if !s.Since.IsZero() {
 		out.LagSeconds = time.Since(s.Since).Seconds()
 	}
-	if session := m.access.Current(); session != nil {
+	if session != nil {
 		out.LastContact, out.Version = session.LastContact(), session.Version()
 	}
 	if settings.Access.REST != nil {
 		out.CredentialExpires = kubeconfig.Expires(settings.Access.REST)
-	}
-	if h.err != nil {
-		out.LastError = h.err.Error()
 	}
 	return out
 }
@@ -138,23 +125,17 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 	if err := settings.Access.Err; err != nil {
 		add(true, ReasonKubeconfig, err.Error())
 	}
-	refused := refusedNamespaces(s)
+	var refused []string
+	for _, stream := range s.Streams {
+		if kube.NotAllowed(stream.Err) {
+			refused = append(refused, strings.TrimRight(stream.Scope.Kind.String()+" "+stream.Scope.Namespace, " "))
+		}
+	}
 	add(len(refused) > 0, ReasonRefused, "may not be read: "+strings.Join(refused, ", ")+"; their endpoints stay as they were")
 	add(s.Missing > 0, ReasonMissing, "lists lacked objects that are asked for")
 	add(s.Stale, ReasonStale, "out of sight for staleAfter: its endpoints serve where nobody else does")
 	add(s.Drained, ReasonDrained, "drained: its endpoints serve where nobody else does")
 	return all
-}
-
-// refusedNamespaces name what may not be read.
-func refusedNamespaces(s *member.Status) (names []string) {
-	for _, stream := range s.Streams {
-		if kube.NotAllowed(stream.Err) {
-			name := strings.TrimRight(stream.Scope.Kind.String()+" "+stream.Scope.Namespace, " ")
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // Explained is what one member says of a Service.
