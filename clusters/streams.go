@@ -115,14 +115,7 @@ type Intake[T member.Object] struct {
 
 // Event implements kube.Sink.
 func (s *Intake[T]) Event(v kube.Versioned[store.Versioned[T]], arrived time.Time) {
-	switch {
-	case v.Key == syncer.Key{}:
-		s.Step(member.At{Scope: s.Scope, Revision: v.Revision})
-	case v.Object == nil:
-		s.Step(member.Gone{Scope: s.Scope, Key: v.Key, UID: v.UID, Revision: v.Revision, Arrived: arrived})
-	default:
-		s.Step(&member.Seen[T]{Scope: s.Scope, Versioned: *v.Object, Arrived: arrived})
-	}
+	s.Step(&member.Shown[T]{Scope: s.Scope, Key: v.Key, UID: v.UID, Revision: v.Revision, Object: v.Object, Arrived: arrived})
 }
 
 // Listed implements kube.Sink.

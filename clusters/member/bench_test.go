@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -45,7 +46,7 @@ func BenchmarkPodEvent(b *testing.B) {
 		revision++
 		v := pods.Items[int(revision*7919)%len(pods.Items)]
 		v.Revision, v.Object.Ready = revision, revision%2 == 0
-		for _, c := range s.Step(epoch, &Seen[syncer.Pod]{Scope: pods.Scope, Versioned: v}).Dirty {
+		for _, c := range s.Step(epoch, seen(pods.Scope, v, time.Time{})).Dirty {
 			s.Give(c.Replica)
 		}
 	}

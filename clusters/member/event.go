@@ -43,22 +43,18 @@ func (s Scope) covers(key syncer.Key) bool {
 	return (s.Namespace == "" || s.Namespace == key.Namespace) && (s.Name == "" || s.Name == key.Name)
 }
 
-// Event is something that happened to a member: *Seen, or one of the structs that follow it.
+// Event is something that happened to a member: *Shown, or one of the structs that follow it.
 type Event any
 
-// Seen is an object that a stream shows. Arrived is when it was read off the wire.
-type Seen[T Object] struct {
-	Scope Scope
-	store.Versioned[T]
-	Arrived time.Time
-}
-
-// Gone is an object that a stream shows to be deleted, or to have left its selector.
-type Gone struct {
+// Shown is what an event of a stream says of an object: as it is now, or nil where it is gone, or has
+// left the selector. Without a Key the stream has reached a revision without news. Arrived is when it
+// was read off the wire.
+type Shown[T Object] struct {
 	Scope    Scope
 	Key      syncer.Key
 	UID      string
 	Revision uint64
+	Object   *store.Versioned[T]
 	Arrived  time.Time
 }
 
@@ -69,12 +65,6 @@ type Listed[T Object] struct {
 	Items    []store.Versioned[T]
 	Revision uint64
 	Rules    Rules
-}
-
-// At says that a stream has reached a revision without news.
-type At struct {
-	Scope    Scope
-	Revision uint64
 }
 
 // Changed says whether a stream is followed now. Err is why it is not; nil: it is being listed, as

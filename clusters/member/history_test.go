@@ -193,13 +193,20 @@ func (h *history) play(e Event) {
 // tell writes an event into the log.
 func (h *history) tell(e Event) {
 	switch e := e.(type) {
-	case At, Tick:
-	case *Seen[syncer.Pod]:
-		h.say("seen %s %s %v ready=%v terminating=%v", e.Object.Key, e.Object.UID, e.Object.IPs, e.Object.Ready, e.Object.Terminating)
-	case *Seen[syncer.Service]:
-		h.say("seen %s %s %v", e.Object.Key, e.Object.UID, e.Object.Selector)
-	case Gone:
-		h.say("gone %s %s %d", e.Key, e.UID, e.Revision)
+	case Tick:
+	case *Shown[syncer.Pod]:
+		if e.Object == nil {
+			h.say("gone pod %s %s %d", e.Key, e.UID, e.Revision)
+			break
+		}
+		pod := &e.Object.Object
+		h.say("seen %s %s %v ready=%v terminating=%v", e.Key, e.UID, pod.IPs, pod.Ready, pod.Terminating)
+	case *Shown[syncer.Service]:
+		if e.Object == nil {
+			h.say("gone service %s %s %d", e.Key, e.UID, e.Revision)
+			break
+		}
+		h.say("seen %s %s %v", e.Key, e.UID, e.Object.Object.Selector)
 	case Listed[syncer.Pod]:
 		h.say("listed %s", e.Scope)
 		for _, v := range e.Items {
@@ -438,7 +445,7 @@ func (h *history) deliver(scope Scope) (more bool) {
 		return true
 	}
 	if f.at = h.revision; h.r.IntN(2) == 0 {
-		h.play(At{scope, h.revision})
+		h.play(gone(scope, syncer.Key{}, "", h.revision, h.now))
 	}
 	return false
 }
@@ -448,18 +455,18 @@ func (h *history) show(scope Scope, c *change) {
 	case syncer.Pod:
 		if o.Terminal {
 			h.tellGone(c.uid)
-			h.play(Gone{scope, c.key, c.uid, c.revision, h.now})
+			h.play(gone(scope, c.key, c.uid, c.revision, h.now))
 			break
 		}
-		h.play(&Seen[syncer.Pod]{Scope: scope, Versioned: store.Versioned[syncer.Pod]{Object: o, Revision: c.revision}, Arrived: h.now})
+		h.play(seen(scope, store.Versioned[syncer.Pod]{Object: o, Revision: c.revision}, h.now))
 		h.checkSeen(&o)
 	case syncer.Service:
-		h.play(&Seen[syncer.Service]{Scope: scope, Versioned: store.Versioned[syncer.Service]{Object: o, Revision: c.revision}, Arrived: h.now})
+		h.play(seen(scope, store.Versioned[syncer.Service]{Object: o, Revision: c.revision}, h.now))
 	case store.HandEndpoints:
-		h.play(&Seen[store.HandEndpoints]{Scope: scope, Versioned: store.Versioned[store.HandEndpoints]{Object: o, Revision: c.revision}, Arrived: h.now})
+		h.play(seen(scope, store.Versioned[store.HandEndpoints]{Object: o, Revision: c.revision}, h.now))
 	default:
 		h.tellGone(c.uid)
-		h.play(Gone{scope, c.key, c.uid, c.revision, h.now})
+		h.play(gone(scope, c.key, c.uid, c.revision, h.now))
 	}
 }
 

@@ -37,20 +37,31 @@ type table[T Object] struct {
 	changed func(key syncer.Key, after *T, c *Cause, o *step)
 }
 
-// seen takes in an object that a stream shows, unless a read has shown a newer one.
-func (k *kind[T]) seen(st *stream, e *Seen[T], o *step) {
-	key, _ := k.identity(&e.Object)
-	if st == nil || !k.covers(key.Namespace) {
+// shown takes in an object that a stream shows, unless a read has shown a newer one, and takes out
+// one that is gone (T2), unless another of its name has come since.
+func (k *kind[T]) shown(st *stream, e *Shown[T], o *step) {
+	if st == nil {
 		return
 	}
-	st.at = max(st.at, e.Revision)
-	from := Cause{Event: "added", Arrived: e.Arrived, Live: true}
-	_, revision, known := k.held(key)
-	if known {
-		from.Event = "modified"
+	if st.at = max(st.at, e.Revision); e.Key == (syncer.Key{}) || !k.covers(e.Key.Namespace) {
+		return
 	}
-	if revision <= e.Revision || k.asking.of(k.kind, key) != nil {
-		k.take(e.Versioned, from, o)
+	from := Cause{Event: "added", Arrived: e.Arrived, Live: true}
+	before, revision, known := k.held(e.Key)
+	switch {
+	case e.Object == nil:
+		if known && revision > e.Revision {
+			if _, uid := k.identity(before); uid != e.UID {
+				return
+			}
+		}
+		from.Event = "deleted"
+		k.drop(e.Key, from, o)
+	case revision <= e.Revision || k.asking.of(k.kind, e.Key) != nil:
+		if known {
+			from.Event = "modified"
+		}
+		k.take(*e.Object, from, o)
 	}
 }
 
@@ -92,21 +103,6 @@ func (k *kind[T]) cause(from Cause, key syncer.Key, before, after *T, written in
 		describePod(&c, pod, any(after).(*syncer.Pod), written)
 	}
 	return &c
-}
-
-// gone takes out an object that a stream shows to be gone (T2), unless another of its name
-// has come since.
-func (k *kind[T]) gone(st *stream, e *Gone, o *step) {
-	if st == nil || !k.covers(e.Key.Namespace) {
-		return
-	}
-	st.at = max(st.at, e.Revision)
-	if before, revision, known := k.held(e.Key); known && revision > e.Revision {
-		if _, uid := k.identity(before); uid != e.UID {
-			return
-		}
-	}
-	k.drop(e.Key, Cause{Event: "deleted", Arrived: e.Arrived, Live: true}, o)
 }
 
 // listed takes in a complete list: what it shows replaces what is not newer than the list, what
@@ -203,15 +199,6 @@ func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
 	covers := func(namespace string) bool { return s.stream(Pods, namespace) != nil }
 	return &kind[T]{of, &s.asking, covers, t}
 }
-
-// anyKind is what all kinds have that needs no type.
-type anyKind interface {
-	gone(*stream, *Gone, *step)
-	answered(*Answer, *step)
-}
-
-// kinds are all kinds, by Kind.
-func (s *State) kinds() [4]anyKind { return [...]anyKind{s.pods, s.services, s.endpoints, s.slices} }
 
 // describePod says what became of a pod, and when by the member's own clock.
 func describePod(c *Cause, before, after *syncer.Pod, written int64) {

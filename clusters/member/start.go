@@ -99,38 +99,33 @@ func (s *State) askPod(e *syncer.Endpoint, o *step) {
 	}
 }
 
-// news is a Service that waits, as it was shown, or that it is gone.
-type news struct {
-	store.Versioned[syncer.Service]
-	gone *Gone
-}
-
 // due reports whether news of a Service need not wait: its pods are level with it, for a selector may
 // choose pods that nobody has seen (T5), and its stream has shown what happened in a gap, for what is
 // gone may have been made again. That it is gone does not wait for pods.
-func (s *State) due(key syncer.Key, n news) bool {
+func (s *State) due(key syncer.Key, n *Shown[syncer.Service]) bool {
 	pods, services := s.stream(Pods, key.Namespace), s.stream(Services, key.Namespace)
-	return services.settled(s.now) && (n.gone != nil || pods.level(n.Revision, s.now))
+	return services.settled(s.now) && (n.Object == nil || pods.level(n.Object.Revision, s.now))
 }
 
 // setService takes a Service into its table, or has it wait.
 func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
 	delete(s.news, v.Object.Key)
-	if n := (news{Versioned: v}); !s.due(v.Object.Key, n) {
+	if n := (&Shown[syncer.Service]{Object: &v}); !s.due(v.Object.Key, n) {
 		s.news[v.Object.Key] = n
 		return nil
 	}
 	return s.tables.SetService(v)
 }
 
-// goneService takes out a Service that its stream shows to be gone, or has that wait.
-func (s *State) goneService(e *Gone, o *step) {
-	if st := s.streams[e.Scope]; st != nil && s.tables.HasService(e.Key) && !s.due(e.Key, news{gone: e}) {
+// shownService takes in what its stream shows of a Service, or has it wait that it is gone.
+func (s *State) shownService(e *Shown[syncer.Service], o *step) {
+	st := s.streams[e.Scope]
+	if st != nil && e.Object == nil && s.tables.HasService(e.Key) && !s.due(e.Key, e) {
 		st.at = max(st.at, e.Revision)
-		s.news[e.Key] = news{gone: e}
+		s.news[e.Key] = e
 		return
 	}
-	s.services.gone(s.streams[e.Scope], e, o)
+	s.services.shown(st, e, o)
 }
 
 // release takes in what need not wait any more. Nobody is to take the time that it waited for the
@@ -147,22 +142,25 @@ func (s *State) release(o *step) {
 	}
 	slices.SortFunc(due, syncer.Key.Compare)
 	for _, key := range due {
-		if n := s.news[key]; n.gone != nil {
+		if n := s.news[key]; n.Object == nil {
 			delete(s.news, key)
-			s.services.gone(s.streams[n.gone.Scope], n.gone, o)
+			s.services.shown(s.streams[n.Scope], n, o)
 		} else {
-			s.services.take(n.Versioned, Cause{Event: "modified", Arrived: s.now}, o)
+			s.services.take(*n.Object, Cause{Event: "modified", Arrived: s.now}, o)
 		}
 	}
 }
 
 // waits reports whether a Service is known that is in no table yet.
-func (s *State) waits(service syncer.Key) bool { return s.news[service].Object.Name != "" }
+func (s *State) waits(service syncer.Key) bool {
+	n := s.news[service]
+	return n != nil && n.Object != nil
+}
 
 // listedServices takes in a list of Services. It is asked for what waited, and is not in it.
 func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
-	maps.DeleteFunc(s.news, func(key syncer.Key, _ news) bool { return e.Scope.covers(key) })
+	maps.DeleteFunc(s.news, func(key syncer.Key, _ *Shown[syncer.Service]) bool { return e.Scope.covers(key) })
 	s.services.listed(s.streams[e.Scope], e, false, o)
 	if st := s.streams[e.Scope]; st != nil {
 		st.resumed = time.Time{} // the list is what happened

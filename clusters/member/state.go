@@ -51,7 +51,7 @@ type State struct {
 
 	asking asking
 	// news is that of Services which waits, and hand are those whose endpoints are written by hand.
-	news map[syncer.Key]news
+	news map[syncer.Key]*Shown[syncer.Service]
 	hand map[syncer.Key]bool
 	// stands are the replicas in which a pod stands, where that is not known from the tables.
 	stands map[syncer.Key][]syncer.Key
@@ -71,7 +71,7 @@ func New(now time.Time, c Config) *State {
 	}
 	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{},
 		asking: asking{open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
-		news:   map[syncer.Key]news{}, hand: map[syncer.Key]bool{},
+		news:   map[syncer.Key]*Shown[syncer.Service]{}, hand: map[syncer.Key]bool{},
 		stands: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
@@ -98,24 +98,14 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	s.now = now
 	o := &step{now: now}
 	switch e := e.(type) {
-	case *Seen[syncer.Pod]:
-		s.pods.seen(s.streams[e.Scope], e, o)
-	case *Seen[syncer.Service]:
-		s.services.seen(s.streams[e.Scope], e, o)
-	case *Seen[store.HandEndpoints]:
-		s.endpoints.seen(s.streams[e.Scope], e, o)
-	case *Seen[store.HandSlice]:
-		s.slices.seen(s.streams[e.Scope], e, o)
-	case Gone:
-		if e.Scope.Kind == Services {
-			s.goneService(&e, o)
-		} else {
-			s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
-		}
-	case At:
-		if st := s.streams[e.Scope]; st != nil {
-			st.at = max(st.at, e.Revision)
-		}
+	case *Shown[syncer.Pod]:
+		s.pods.shown(s.streams[e.Scope], e, o)
+	case *Shown[syncer.Service]:
+		s.shownService(e, o)
+	case *Shown[store.HandEndpoints]:
+		s.endpoints.shown(s.streams[e.Scope], e, o)
+	case *Shown[store.HandSlice]:
+		s.slices.shown(s.streams[e.Scope], e, o)
 	case Answer:
 		s.answer(&e, o)
 	case Tick:
@@ -166,7 +156,7 @@ func (s *State) answer(a *Answer, o *step) {
 	case a.Outcome == There && a.Kind == Pods && pods != nil && a.Rules != pods.rules:
 		q.again(o) // a list with these rules is still to come
 	default:
-		s.kinds()[a.Kind].answered(a, o)
+		[...]interface{ answered(*Answer, *step) }{s.pods, s.services, s.endpoints, s.slices}[a.Kind].answered(a, o)
 	}
 }
 

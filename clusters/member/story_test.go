@@ -100,7 +100,7 @@ func (s *story) Apply(line string) error {
 	case "list", "seen", "gone":
 		return s.object(words, items)
 	case "at":
-		s.step(At{scopeOf(words[1]), number(words[2])})
+		s.step(gone(scopeOf(words[1]), syncer.Key{}, "", number(words[2]), time.Time{}))
 	case "phase":
 		s.step(Changed{Scope: scopeOf(words[1]), Following: words[2] == "following"})
 	case "back":
@@ -164,7 +164,7 @@ func (s *story) object(words, items []string) error {
 	if words[0] == "gone" {
 		for _, item := range items {
 			key, uid := named(item)
-			s.step(Gone{scope, key, uid, revision, arrived})
+			s.step(gone(scope, key, uid, revision, arrived))
 		}
 		return nil
 	}
@@ -191,7 +191,7 @@ func play[T Object](s *story, word string, scope Scope, revision uint64, items [
 		}
 		if word == "seen" {
 			v.Revision += uint64(i)
-			s.step(&Seen[T]{Scope: scope, Versioned: v, Arrived: s.begun().now})
+			s.step(seen(scope, v, s.begun().now))
 		}
 		all = append(all, v)
 	}

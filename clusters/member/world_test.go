@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -37,6 +38,35 @@ func newWorld(c Config) *world {
 
 // begin begins anew with the member, as a new process does.
 func (w *world) begin(c Config) { w.state, w.asked, w.wants = New(w.now, c), nil, false }
+
+// seen is that a stream shows an object.
+func seen[T Object](scope Scope, v store.Versioned[T], arrived time.Time) Event {
+	e := &Shown[T]{Scope: scope, Revision: v.Revision, Object: &v, Arrived: arrived}
+	switch o := any(&v.Object).(type) {
+	case *syncer.Pod:
+		e.Key, e.UID = o.Key, o.UID
+	case *syncer.Service:
+		e.Key, e.UID = o.Key, o.UID
+	case *store.HandEndpoints:
+		e.Key, e.UID = o.Key, o.UID
+	case *store.HandSlice:
+		e.Key, e.UID = o.Key, o.UID
+	}
+	return e
+}
+
+// gone is that a stream shows an object to be gone; without a key, that it has reached a revision.
+func gone(scope Scope, key syncer.Key, uid string, revision uint64, arrived time.Time) Event {
+	switch scope.Kind {
+	case Pods:
+		return &Shown[syncer.Pod]{scope, key, uid, revision, nil, arrived}
+	case Services:
+		return &Shown[syncer.Service]{scope, key, uid, revision, nil, arrived}
+	case Endpoints:
+		return &Shown[store.HandEndpoints]{scope, key, uid, revision, nil, arrived}
+	}
+	return &Shown[store.HandSlice]{scope, key, uid, revision, nil, arrived}
+}
 
 // step plays an event and writes what comes of it. It returns the effects, and the replicas
 // that are written.
