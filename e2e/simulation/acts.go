@@ -168,16 +168,13 @@ var acts = []act{
 		return func() { l.change(func(l *link) { l.latency = time.Millisecond }) }
 	})},
 	{"withdraw", 2, true, func(w *world, s Step) bool { // rights to a kind, or to a namespace
-		refusing := map[model.ID]bool{}
-		for _, kind := range [][]model.Kind{{model.Pods}, {model.Services}, {model.Pods, model.Services}}[s.B%3] {
-			for _, namespace := range [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3] {
-				refusing[model.ID{Kind: kind, Namespace: namespace}] = true
-			}
-		}
+		kinds := [][]model.Kind{{model.Pods}, {model.Services}, {model.Pods, model.Services}}[s.B%3]
+		where := [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3]
+		refuses := func(id model.ID) bool { return slices.Contains(kinds, id.Kind) && slices.Contains(where, id.Namespace) }
 		for _, p := range w.processes {
 			l := w.link(p.name, w.pick(s))
-			l.change(func(l *link) { l.refusing = refusing })
-			w.until(span(s.C), func() { l.change(func(l *link) { l.refusing = nil }) })
+			l.change(func(l *link) { l.refuses = refuses })
+			w.until(span(s.C), func() { l.change(func(l *link) { l.refuses = nil }) })
 		}
 		return true
 	}},

@@ -79,11 +79,8 @@ func isReady(pod *corev1.Pod) bool {
 	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) (none corev1.PodCondition) {
-	if at := slices.IndexFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind }); at >= 0 {
-		return pod.Status.Conditions[at]
-	}
-	return none
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+	return first(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
 }
 
 // soon has a controller look at a workload; nil is none.
@@ -142,14 +139,11 @@ func (c *Cluster) reconcile(w *workload) {
 
 func version(w *workload) string { return "v" + strconv.Itoa(w.version) }
 
-// workloadOf finds whose pod one is.
+// workloadOf finds whose pod one is; nil: nobody's.
 func (c *Cluster) workloadOf(pod model.Object) *workload {
-	for _, w := range c.workloads {
-		if w.namespace == pod.GetNamespace() && w.name == pod.GetLabels()["workload"] {
-			return w
-		}
-	}
-	return nil
+	return first(c.workloads, func(w *workload) bool {
+		return w.namespace == pod.GetNamespace() && w.name == pod.GetLabels()["workload"]
+	})
 }
 
 // makePod makes a pod, which its kubelet starts.
@@ -283,14 +277,12 @@ func (c *Cluster) hear(node string, heard bool) {
 // release makes the workload of the other color, has the Service choose its pods when they are
 // ready, and ends the former some time later.
 func (c *Cluster) release(l *workload, overlap time.Duration) {
-	at := slices.IndexFunc(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.app == l.app && o.color != l.color })
-	if at < 0 {
-		at = len(c.workloads)
-		other := *l
-		other.name, other.color, other.version, other.stateful = l.app+"-green", "green", l.version+1, false
-		c.workloads = append(c.workloads, &other)
+	next := first(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.app == l.app && o.color != l.color })
+	if next == nil {
+		next = new(*l)
+		next.name, next.color, next.version, next.stateful = l.app+"-green", "green", l.version+1, false
+		c.workloads = append(c.workloads, next)
 	}
-	next := c.workloads[at]
 	next.replicas = max(1, l.replicas)
 	c.soon(next)
 	c.after(c.within(8*time.Second, 12*time.Second), func() {

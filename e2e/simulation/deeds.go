@@ -32,6 +32,14 @@ func (w *world) pickLink(s Step) *link {
 	return w.link(w.processes[s.A/7%len(w.processes)].name, w.pickCluster(s))
 }
 
+// first is the first that is so; the zero value: none is. pickFrom is any; the zero value: there is none.
+func first[T any](of []T, is func(T) bool) (none T) {
+	if at := slices.IndexFunc(of, is); at >= 0 {
+		return of[at]
+	}
+	return none
+}
+
 func pickFrom[T any](of []T, n int) (none T) {
 	if len(of) == 0 {
 		return none

@@ -43,12 +43,12 @@ type link struct {
 	name string
 	// cluster is that at its end, home that which should be.
 	cluster, home *Cluster
-	// latency is how long a message takes, give or take a half; fault is what is wrong; refusing is
-	// what the rights were withdrawn to: kinds in namespaces, or in all.
-	latency  time.Duration
-	fault    *fault
-	refusing map[model.ID]bool
-	streams  []*stream
+	// latency is how long a message takes, give or take a half; fault is what is wrong; refuses tells
+	// what the rights were withdrawn to; nil: to nothing.
+	latency time.Duration
+	fault   *fault
+	refuses func(model.ID) bool
+	streams []*stream
 	// troubled is until when something was last wrong, or on its way for long.
 	troubled time.Duration
 }
@@ -58,7 +58,7 @@ const slow = 300 * time.Millisecond
 
 // sick reports whether something is wrong now.
 func (l *link) sick() bool {
-	return l.cluster != l.home || l.fault != sound || l.latency > slow || len(l.refusing) > 0
+	return l.cluster != l.home || l.fault != sound || l.latency > slow || l.refuses != nil
 }
 
 // healthySince is since when nothing has been wrong.
@@ -132,7 +132,7 @@ func (l *link) arrives(of model.ID, act func(*Cluster) (any, error)) (any, error
 	if l.chance(l.fault.percent) {
 		return nil, l.fault.err
 	}
-	if l.refusing[model.ID{Kind: of.Kind, Namespace: of.Namespace}] {
+	if l.refuses != nil && l.refuses(of) {
 		return nil, model.Forbidden(of, `"tributary" cannot list resource in the namespace`)
 	}
 	value, err := act(l.cluster)

@@ -35,7 +35,7 @@ const tickEvery = 250 * time.Millisecond
 
 func newSeen(p *Process, c *MemberConfig) *seen {
 	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*follower{}}
-	cluster := p.world.members[slices.IndexFunc(p.world.members, func(o *Cluster) bool { return o.name == c.Name })]
+	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == c.Name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), c.Config)
 	m.begin()
@@ -45,10 +45,7 @@ func newSeen(p *Process, c *MemberConfig) *seen {
 
 // memberOf finds one by its name; nil: there is none.
 func memberOf(all []*seen, name string) *seen {
-	if at := slices.IndexFunc(all, func(m *seen) bool { return m.name == name }); at >= 0 {
-		return all[at]
-	}
-	return nil
+	return first(all, func(m *seen) bool { return m.name == name })
 }
 
 func (m *seen) end() {

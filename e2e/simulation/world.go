@@ -164,12 +164,7 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 }
 
 // leader is the process that may write; nil: none may.
-func (w *world) leader() *Process {
-	if at := slices.IndexFunc(w.processes, (*Process).leads); at >= 0 {
-		return w.processes[at]
-	}
-	return nil
-}
+func (w *world) leader() *Process { return first(w.processes, (*Process).leads) }
 
 // describe says for people what a change is.
 func describe(c model.Change) string {
