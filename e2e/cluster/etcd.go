@@ -167,6 +167,17 @@ func (c *Cluster) etcdCall(ctx context.Context, path string, in, out any) error 
 	return json.Unmarshal(answer, out)
 }
 
+// operation is one of a transaction, by the name of its field in etcd's JSON.
+type operation map[string]map[string][]byte
+
+// transactionLimit is how many operations etcd takes in a transaction.
+const transactionLimit = 128
+
+// transaction does all operations at once.
+func (c *Cluster) transaction(ctx context.Context, all []operation) error {
+	return c.etcdCall(ctx, "/v3/kv/txn", map[string]any{"success": all}, nil)
+}
+
 // ask sends a GET and returns an error unless it is answered with 200.
 func (c *Cluster) ask(ctx context.Context, url string, header http.Header) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -209,20 +220,13 @@ type Stored struct {
 }
 
 // Store writes objects past the apiserver, which shows them like any other: a hundred thousand take seconds, not minutes.
-// Nothing defaults or validates them. All goes in one transaction, which etcd bounds to 128 objects and 1.5 MB.
+// Nothing defaults or validates them. All goes in one transaction, which etcd bounds to transactionLimit and 1.5 MB.
 func (c *Cluster) Store(ctx context.Context, objects []Stored) error {
-	type put struct {
-		Key   []byte `json:"key"`
-		Value []byte `json:"value"`
-	}
-	type operation struct {
-		Put put `json:"requestPut"`
-	}
 	var all []operation
 	for _, o := range objects {
-		all = append(all, operation{put{[]byte(c.prefix() + o.Key), o.Value}})
+		all = append(all, operation{"requestPut": {"key": []byte(c.prefix() + o.Key), "value": o.Value}})
 	}
-	if err := c.etcdCall(ctx, "/v3/kv/txn", map[string]any{"success": all}, nil); err != nil {
+	if err := c.transaction(ctx, all); err != nil {
 		return fmt.Errorf("store objects of %s: %w", c.options.Name, err)
 	}
 	return nil

@@ -9,9 +9,6 @@ import (
 	"slices"
 )
 
-// transactionLimit is how many operations etcd takes in a transaction.
-const transactionLimit = 128
-
 // prefix is what the keys of all objects of this cluster begin with.
 func (c *Cluster) prefix() string {
 	if c.options.EtcdOf != nil {
@@ -65,21 +62,14 @@ func (c *Cluster) Reset(ctx context.Context) error {
 		return fail(err)
 	}
 	// What lies between two neighbours among the first goes in one operation, however much it is.
-	type between struct {
-		Key      []byte `json:"key"`
-		RangeEnd []byte `json:"range_end"`
-	}
-	type operation struct {
-		Delete between `json:"requestDeleteRange"`
-	}
 	var all []operation
 	from := c.prefix() + "/"
 	for _, next := range append(slices.Clone(c.first), c.prefix()+"0") {
-		all = append(all, operation{between{[]byte(from), []byte(next)}})
+		all = append(all, operation{"requestDeleteRange": {"key": []byte(from), "range_end": []byte(next)}})
 		from = next + "\x00"
 	}
 	for some := range slices.Chunk(all, transactionLimit) {
-		if err := c.etcdCall(ctx, "/v3/kv/txn", map[string]any{"success": some}, nil); err != nil {
+		if err := c.transaction(ctx, some); err != nil {
 			return fail(err)
 		}
 	}

@@ -11,7 +11,7 @@
 // whole for the next. Two fleets are kept busy, or one with -parallel 1, which
 // leaves the machine to one fault.
 //
-//	go test ./fault                        the quick share, some four minutes on two quiet cores
+//	go test ./fault                        the quick share, some twelve minutes on two cores
 //	go test ./fault -full                  every size as promised
 //	go test ./fault -run TestSoak -soak 1h a random mix for as long as told
 //	go test ./fault -seed 7                the same dice again; each test prints its seed

@@ -23,9 +23,8 @@ import (
 	"tributary.dev/tributary/metrics"
 )
 
-// What is done to the Secret of a member has effect within the time that is promised; on a machine that does other things
-// beside, which this one does, within busy times that.
-const promised, busy = 2 * time.Second, 3
+// promised is how long what is done to the Secret of a member may take until it has effect.
+const promised = 2 * time.Second
 
 // TestASecretIsAMemberWithinTwoSeconds: one that comes, one whose kubeconfig or settings change, one that loses its label,
 // one that goes. Each is measured from the call by which it is done.
@@ -96,8 +95,8 @@ func TestASecretIsAMemberWithinTwoSeconds(t *testing.T) {
 		}
 		took := time.Since(start)
 		t.Logf("%s: in effect after %s", step.what, took.Round(time.Millisecond))
-		if took > busy*promised {
-			t.Errorf("%s: in effect after %s, promised are %s and %d times that here", step.what, took, promised, busy)
+		if took > promised {
+			t.Errorf("%s: in effect after %s, promised are %s", step.what, took, promised)
 		}
 	}
 	w.showsMembers("idc-a", name)

@@ -13,8 +13,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// packer writes annotations and endpoints, which are nearly all of what the cache holds, as one text a quarter as large
-// as their values.
+// packer writes annotations and endpoints, which are nearly all of what the cache holds, as one text that is much
+// smaller than their values.
 type packer []byte
 
 // unpacker reads what a packer wrote, in the same order. Texts are parts of what it reads.
@@ -60,7 +60,7 @@ func (u *unpacker) annotations() map[string]string {
 	return all
 }
 
-// What most endpoints have in common is a bit of each; the grade has the two lowest.
+// Of the flags of an endpoint the two lowest bits are its grade; the others are these, in this order.
 const (
 	isReady = 1 << (iota + 2)
 	isServing
@@ -69,21 +69,18 @@ const (
 	hasUUID
 )
 
-func flagIf(so bool, flag byte) byte {
-	if so {
-		return flag
-	}
-	return 0
-}
-
 // endpoints are without ports and restriction. namespace is that of the object.
 func (p *packer) endpoints(all []syncer.Endpoint, namespace string) {
 	p.number(len(all))
 	for i := range all {
 		e := &all[i]
 		id, plain := uid.Pack(e.Target.UID)
-		flags := byte(e.Grade) | flagIf(e.Ready, isReady) | flagIf(e.Serving, isServing) | flagIf(e.Terminating, isTerminating) |
-			flagIf(e.Target.Kind == "Pod" && e.Target.Key.Namespace == namespace, isNeighbour) | flagIf(plain && e.Target.UID != "", hasUUID)
+		flags, neighbour := byte(e.Grade), e.Target.Kind == "Pod" && e.Target.Key.Namespace == namespace
+		for i, so := range [...]bool{e.Ready, e.Serving, e.Terminating, neighbour, plain && e.Target.UID != ""} {
+			if so {
+				flags |= isReady << i
+			}
+		}
 		*p = append(*p, flags)
 		addr, _ := e.Addr.MarshalBinary() // it never fails
 		for _, text := range []string{string(addr), e.NodeName, e.Zone, e.Hostname, e.Target.Key.Name} {
