@@ -15,6 +15,7 @@ import (
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -342,11 +343,14 @@ func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
 }
 
 // unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has yet to read
-// the member, it has read another, and somebody has taken away the slice that would say so.
+// the member, it has read another, and the slice that would say so was taken away, or has yet to be shown.
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
 	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
-	return a.id.Kind == model.Endpoints && !read(c) && others && !w.stands(model.EndpointSlices, a.action.Replica).has(at)
+	named := func(s plan.Slice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr.String() == at.addr && e.Target.UID == at.uid })
+	}
+	return a.id.Kind == model.Endpoints && !read(c) && others && !slices.ContainsFunc(a.slices, named)
 }
 
 // wasRestored reports whether a member's store went back not long ago.

@@ -43,8 +43,7 @@ type Process struct {
 	news       map[string]func() // that others have changed what is ours
 	turns      alarm
 	underWay   int
-	// knew is what was shown of members when a replica was last compared, for the laws.
-	knew map[syncer.Key]map[string]known
+	compared   map[syncer.Key]compared
 	// The election is what client-go's elector does, with the product's term as its arithmetic. until is
 	// when the permit ends, by the process's own clock; zero: there is none. since is when it began to
 	// lead, renewed when the request was sent that last wrote the Lease.
@@ -54,7 +53,7 @@ type Process struct {
 }
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
-	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, knew: map[syncer.Key]map[string]known{}}
+	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
 	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
 		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
@@ -217,11 +216,11 @@ func (p *Process) turn() {
 		return
 	}
 	if of := p.core.Compare(p.clock); of != nil {
-		knew := map[string]known{}
+		c := compared{slices: of.Now.Slices, knew: map[string]known{}}
 		for _, m := range p.members {
-			knew[m.name] = m.knows(of.Replica.Namespace)
+			c.knew[m.name] = m.knows(of.Replica.Namespace)
 		}
-		p.knew[of.Replica] = knew
+		p.compared[of.Replica] = c
 		p.compare()
 	}
 	for p.leads() {
@@ -244,13 +243,19 @@ type attempt struct {
 	id      model.ID
 	sent    time.Duration
 	lawful  bool // when it was sent
-	knew    map[string]known
 	bound   bool // it has a precondition
+	compared
+}
+
+// compared is what was shown when a replica was last compared, for the laws: its slices, and what of members.
+type compared struct {
+	slices []plan.Slice
+	knew   map[string]known
 }
 
 // request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
-	until, a := p.until, &attempt{process: p, action: g.Action, knew: p.knew[g.Action.Replica]}
+	until, a := p.until, &attempt{process: p, action: g.Action, compared: p.compared[g.Action.Replica]}
 	a.id = model.Kind(cache.Kinds[a.action.Kind].Resource.Resource).ID(a.action.Object().Namespace, a.action.Name)
 	answered := func(o *cache.Object, err error) {
 		p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
