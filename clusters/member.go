@@ -127,6 +127,9 @@ func (m *Member) step(e member.Event) {
 	if effects.WantStanding {
 		signal(m.stands)
 	}
+	if effects.Listed {
+		m.options.Listed()
+	}
 	if len(effects.Dirty) > 0 {
 		m.options.Dirty(m.name, effects.Dirty, effects.Bulk)
 		for _, c := range effects.Dirty {

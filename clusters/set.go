@@ -24,6 +24,8 @@ type Options struct {
 	// or one after another, and holds them up while it lasts. No lock of theirs is held. bulk:
 	// nobody waits for a single one of them.
 	Dirty func(member string, changes []member.Change, bulk bool)
+	// Listed is told, likewise, that a member has come to be listed.
+	Listed func()
 	// Standing returns what stands of a member in the ingress cluster, once that has been
 	// listed; it ends with its context.
 	Standing func(ctx context.Context, member string) []member.Standing

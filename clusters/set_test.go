@@ -50,7 +50,7 @@ var web = syncer.Key{Namespace: "shop", Name: "web"}
 func play(t *testing.T, test func(s *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, api: newFakeAPI("uid-a"), stands: map[syncer.Key][]syncer.Endpoint{}, learned: map[string]string{}}
-		s.set = NewSet(Options{Dirty: s.markDirty, Standing: s.standing,
+		s.set = NewSet(Options{Dirty: s.markDirty, Listed: func() {}, Standing: s.standing,
 			Identity:  func(string) string { return s.record },
 			Learned:   func(name, uid string) { s.mu.Lock(); s.learned[name] = uid; s.mu.Unlock() },
 			Wrap:      func(string) func(http.RoundTripper) http.RoundTripper { return nil },

@@ -124,6 +124,8 @@ type Effects struct {
 	// are streams to be listed again while they go on.
 	Turned bool
 	Relist []Scope
+	// Listed is true when State.Listed has come to be so: it is known from now on what the member lacks.
+	Listed bool
 	// WantStanding asks for a Stood of this moment or later.
 	WantStanding bool
 }

@@ -53,6 +53,8 @@ type State struct {
 	// news is that of Services which waits, and hand are those whose endpoints are written by hand.
 	news map[syncer.Key]*Shown[syncer.Service]
 	hand map[syncer.Key]bool
+	// listed is what Listed was when it was last told.
+	listed bool
 	// stands are the replicas in which a pod stands, where that is not known from the tables.
 	stands map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
@@ -166,6 +168,11 @@ func (s *State) after(o *step) {
 	if o.byHand {
 		s.followHand()
 		o.Turned = true
+	}
+	if o.Turned {
+		before := s.listed
+		s.listed = s.Listed()
+		o.Listed = s.listed && !before
 	}
 	if len(s.asking.open) == 0 && len(s.stands) > 0 && s.Listed() {
 		s.stands = map[syncer.Key][]syncer.Key{} // a cleared one would keep its room

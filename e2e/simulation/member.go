@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // seen is a member as one process sees it.
@@ -64,6 +65,9 @@ func (m *seen) step(e member.Event) {
 		m.stores++
 	}
 	effects := m.state.Step(m.clock(), e)
+	if effects.Listed && m.AllListed() {
+		m.core.AddAll(m.clock(), record.EventListed)
+	}
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
 	}

@@ -39,7 +39,6 @@ type Process struct {
 	members    []*seen // sorted by name
 	cache      *cache.Cache
 	core       *reconcile.Core
-	listed     bool              // every member has been
 	news       map[string]func() // that others have changed what is ours
 	turns      alarm
 	underWay   int
@@ -106,13 +105,8 @@ func (a *alarm) set(p *Process, at time.Time, do func()) {
 	})
 }
 
-// poll looks now and then, as the product does, whether every member has come to be listed.
+// poll looks now and then, as the product does, whether it may send again.
 func (p *Process) poll() {
-	listed := p.AllListed()
-	if listed && !p.listed {
-		p.core.AddAll(p.clock(), record.EventListed)
-	}
-	p.listed = listed
 	p.compare()
 	p.after(time.Second, p.poll)
 }

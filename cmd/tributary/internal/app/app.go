@@ -87,7 +87,7 @@ func New(watcher *config.Watcher, o Options) *App {
 		Observe: a.metrics.SinkRequest,
 	})
 	a.set = clusters.NewSet(clusters.Options{
-		Dirty: a.dirty, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
+		Dirty: a.dirty, Listed: a.onceListed, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
 		Wrap: func(member string) func(http.RoundTripper) http.RoundTripper {
 			return a.metrics.Transport(metrics.RoleMember, member)
 		},
@@ -170,14 +170,13 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 		close(a.joined)
 		a.set.Run(ctx)
 	})
-	group.Go(func() { a.onceListed(ctx) })
 }
 
 // lead writes until ctx is done: this process leads for as long. It begins when all members are
 // known, or what the ingress cluster has would be taken for that of clusters that left: those
 // that are Secrets are waited for, but not for ever, since those of the file need no Secret.
 func (a *App) lead(ctx context.Context) {
-	_ = wait.PollUntilContextTimeout(ctx, listedLook, readyAfter, true, func(context.Context) (bool, error) { return !a.running().SecretsUnread, nil })
+	_ = wait.PollUntilContextTimeout(ctx, planLook, readyAfter, true, func(context.Context) (bool, error) { return !a.running().SecretsUnread, nil })
 	select {
 	case <-ctx.Done():
 		return
@@ -222,7 +221,7 @@ func (a *App) apply(loaded *config.Loaded) {
 	}
 	a.mu.Unlock()
 	a.use(former, loaded)
-	if changed {
+	if changed || loaded.SecretsUnread != former.SecretsUnread {
 		a.compareAll(record.EventConfigured)
 	}
 }

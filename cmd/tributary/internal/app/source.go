@@ -99,25 +99,11 @@ func (a *App) compareAll(event string) {
 	a.reconciler.Step(func(c *reconcile.Core, now time.Time) { c.AddAll(now, event) })
 }
 
-// listedLook is how often it is looked whether all members have been listed.
-const listedLook = 250 * time.Millisecond
-
 // onceListed has every replica compared each time that all members have come to be listed:
 // orphans may be dropped from then on, and it is known what nobody has.
-func (a *App) onceListed(ctx context.Context) {
-	ticker := time.NewTicker(listedLook)
-	defer ticker.Stop()
-	for before := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := a.AllListed()
-		if now && !before {
-			a.compareAll(record.EventListed)
-		}
-		before = now
+func (a *App) onceListed() {
+	if a.AllListed() {
+		a.compareAll(record.EventListed)
 	}
 }
 
