@@ -86,6 +86,15 @@ func (q *question) again(o *step) {
 	q.wait = min(2*q.wait, slowestRetry)
 }
 
+// renew has a question that is under way asked anew: its answer may be older than a list that has come since.
+func (a *asking) renew(q *question, o *step) {
+	if q.due.IsZero() {
+		a.last++
+		q.ID = a.last
+		q.ask(o)
+	}
+}
+
 // ask asks what is to be asked by now.
 func (a *asking) ask(o *step) {
 	for _, q := range a.open {

@@ -141,8 +141,9 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 // miss asks for an object that a list lacks, or lets it go.
 func (k *kind[T]) miss(key syncer.Key, o *step) {
 	object, _, _ := k.held(key)
-	switch {
-	case k.asking.of(k.kind, key) != nil:
+	switch q := k.asking.of(k.kind, key); {
+	case q != nil:
+		k.asking.renew(q, o)
 	case k.asked != nil && !k.asked(key):
 		k.drop(key, Cause{Event: "listed", Arrived: o.now}, o)
 	default:
@@ -176,7 +177,7 @@ func (s *State) makeKinds() {
 	})
 	s.services = newKind(s, Services, table[syncer.Service]{
 		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
-		held:     t.Service, set: s.setService, remove: t.RemoveService, rows: t.Services,
+		held:     s.heldService, set: s.setService, remove: t.RemoveService, rows: t.Services,
 		changed: s.serviceChanged,
 	})
 	s.endpoints = newKind(s, Endpoints, table[store.HandEndpoints]{
