@@ -107,10 +107,19 @@ func (s *State) due(key syncer.Key, n *Shown[syncer.Service]) bool {
 	return services.settled(s.now) && (n.Object == nil || pods.level(n.Object.Revision, s.now))
 }
 
+// heldService is the Service in its table, with the revision of what was shown last, if that waits: a store
+// that went back has lower ones.
+func (s *State) heldService(key syncer.Key) (held *syncer.Service, revision uint64, known bool) {
+	if held, revision, known = s.tables.Service(key); s.news[key] != nil {
+		revision = s.news[key].Revision
+	}
+	return held, revision, known
+}
+
 // setService takes a Service into its table, or has it wait.
 func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
 	delete(s.news, v.Object.Key)
-	if n := (&Shown[syncer.Service]{Object: &v}); !s.due(v.Object.Key, n) {
+	if n := (&Shown[syncer.Service]{Object: &v, Revision: v.Revision}); !s.due(v.Object.Key, n) {
 		s.news[v.Object.Key] = n
 		return nil
 	}
