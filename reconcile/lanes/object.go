@@ -71,9 +71,7 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	switch {
 	case out.Result == Unused:
 	case out.Result == Written && less && o.err != nil:
-		if o.removals = (delay{}); !now.Before(o.others.until) {
-			o.others.fail(now)
-		}
+		o.removals = delay{}
 	case out.Result == Written:
 		o.err = nil
 	default:
