@@ -212,9 +212,7 @@ func (f *follower) reached() uint64 {
 }
 
 // follows reports whether a stream brings news.
-func (f *follower) follows() bool {
-	return f != nil && f.stream != nil && f.stream.watch != nil && f.list == nil
-}
+func (f *follower) follows() bool { return f != nil && f.stream != nil && f.stream.watch != nil }
 
 // shown is what told of a revision first; nil: nothing has.
 func (f *follower) shown(revision uint64) *telling {

@@ -260,15 +260,16 @@ func (l *laws) came(a *attempt, at place, member string) {
 // lost looks at an endpoint that does not serve any more, though by all that is known it could.
 func (l *laws) lost(a *attempt, at place, now view) {
 	w, p := l.world, l.world.pods[at.uid]
-	if p == nil {
+	if p == nil || p.cluster.lacked[at.uid] && w.lately(restored+w.ingress.name) { // it was forgotten without a question while it did not stand
 		return
 	}
 	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be, or were
+	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until it is read an endpoint has the grade with which it stood
 	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
 		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lately) {
 			continue
 		}
-		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && w.classes())) {
+		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && classes)) {
 			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
 		}
 		if !serving && !better {
@@ -336,7 +337,7 @@ func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
 	firm := func(of *lately, reached uint64) bool { // it has been so for a while, and nothing that was read can say otherwise
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
-	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !w.agree(key) || w.excludes(key) {
+	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !a.level || !w.agree(key) || w.excludes(key) {
 		return false
 	}
 	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)

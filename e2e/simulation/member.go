@@ -14,6 +14,7 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/syncer"
 )
 
 // seen is a member as one process sees it.
@@ -143,6 +144,13 @@ type known struct {
 func (m *seen) knows(namespace string) known {
 	pods := m.stream(member.Pods, namespace)
 	return known{pods.reached(), m.stream(member.Services, namespace).reached(), pods.follows()}
+}
+
+// level reports whether the Service is as it was read, if it was: one that was shown may wait for its pods.
+func (m *seen) level(key syncer.Key) bool {
+	_, revision, read := m.state.Tables().Service(key)
+	svc := m.world.serviceOf(m.way.home, key)
+	return !read || svc != nil && kube.Revision(svc.ResourceVersion) == revision
 }
 
 // stream is the one that shows a kind in a namespace; nil: none does.

@@ -210,9 +210,10 @@ func (p *Process) turn() {
 		return
 	}
 	if of := p.core.Compare(p.clock); of != nil {
-		c := compared{slices: of.Now.Slices, knew: map[string]known{}}
+		c := compared{slices: of.Now.Slices, knew: map[string]known{}, level: true}
 		for _, m := range p.members {
 			c.knew[m.name] = m.knows(of.Replica.Namespace)
+			c.level = c.level && m.level(of.Replica)
 		}
 		p.compared[of.Replica] = c
 		p.compare()
@@ -241,10 +242,12 @@ type attempt struct {
 	compared
 }
 
-// compared is what was shown when a replica was last compared, for the laws: its slices, and what of members.
+// compared is what was shown when a replica was last compared, for the laws: its slices, and what of members;
+// level, whether the Services that were read are as they were in truth.
 type compared struct {
 	slices []plan.Slice
 	knew   map[string]known
+	level  bool
 }
 
 // request makes the request of a grant.

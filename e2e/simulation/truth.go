@@ -30,7 +30,7 @@ type lately struct {
 }
 
 // podTruth is what only the simulator knows of a member's pod. lately is about whether it is good: it
-// serves, and nobody has a doubt; last is the revision of its last change.
+// serves, and nobody has a doubt; and about its labels. last is the revision of its last change.
 type podTruth struct {
 	lately
 	cluster    *Cluster
@@ -51,7 +51,7 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 		}
 		ip := o.Status.PodIP
 		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
-		if good != p.good || p.addr != ip {
+		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
 			p.lately = lately{at: w.now, since: ch.Revision}
 		}
 		p.last, p.addr, p.good, p.dead = ch.Revision, ip, good, ch.After == nil || finished(o)
