@@ -136,6 +136,12 @@ func (s *story) endpoints(at float64, pods ...string) *story {
 	return s
 }
 
+// unmade deletes Endpoints.
+func (s *story) unmade(at float64) *story {
+	s.event(at, "ingress", Endpoints, "web", nil)
+	return s
+}
+
 func (s *story) slices(at float64, pods ...string) *story {
 	for _, member := range []string{"a", "b"} {
 		of := slices.DeleteFunc(slices.Clone(pods), func(p string) bool { return memberOf(strings.TrimPrefix(p, "!")) != member })

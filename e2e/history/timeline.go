@@ -25,9 +25,9 @@ type change struct {
 	blamed bool
 	// serving is how many endpoints served in the replica, by this kind, after the
 	// event; turned: the same event shows the endpoint in another state, or did; half: the
-	// other kind does not have it. Only on the ingress side.
-	serving      int
-	turned, half bool
+	// other kind does not have it; made: the event made the object. Only on the ingress side.
+	serving            int
+	turned, half, made bool
 }
 
 // line is the story of one fact on both sides. The sides change in turn: each
@@ -190,7 +190,7 @@ func differences(before, after map[Fact]bool, note func(Fact, bool)) {
 // ingress takes in an event of the ingress cluster.
 func (r *replay) ingress(index int, e *Event) {
 	key := objectKey{e.Kind, e.Key}
-	before, after := r.facts(r.objects[key]), r.facts(e.Object)
+	before, after, made := r.facts(r.objects[key]), r.facts(e.Object), r.objects[key] == nil
 	if e.Object == nil {
 		delete(r.objects, key)
 	} else {
@@ -216,7 +216,7 @@ func (r *replay) ingress(index int, e *Event) {
 			l.shown0 = on
 			return
 		}
-		l.shown = append(l.shown, change{at: e.At, on: on, event: index, blamed: !e.Listed && !e.ByHand})
+		l.shown = append(l.shown, change{at: e.At, on: on, event: index, blamed: !e.Listed && !e.ByHand, made: made})
 		changed = append(changed, l)
 	})
 	sides := map[Fact]int{} // how many states of an endpoint began or ceased
