@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,27 +48,34 @@ func (s *Site) Load(ctx context.Context, n int, make func(i int) metav1.Object) 
 }
 
 func (s *Site) encode(o metav1.Object) (cluster.Stored, error) {
+	key := "/services/specs/"
+	if _, is := o.(*corev1.Pod); is {
+		key = "/pods/"
+	}
+	value, err := Stored(o, s.NextIP)
+	return cluster.Stored{Key: key + o.GetNamespace() + "/" + o.GetName(), Value: value}, err
+}
+
+// Stored is a Service or Pod as an API server stores it, completed as Load says: a pod takes the next address.
+func Stored(o metav1.Object, next func() netip.Addr) ([]byte, error) {
 	if o.GetUID() == "" {
 		o.SetUID(types.UID(uuid.NewUUID()))
 	}
 	if created := o.GetCreationTimestamp(); created.IsZero() {
 		o.SetCreationTimestamp(metav1.NewTime(time.Now()))
 	}
-	key := ""
 	switch x := o.(type) {
 	case *corev1.Pod:
-		key = "/pods/"
 		if x.Status.Phase == "" {
-			x.Status = runningStatus(x, []corev1.PodIP{{IP: s.NextIP().String()}}, true)
+			x.Status = runningStatus(x, []corev1.PodIP{{IP: next().String()}}, true)
 		}
 	case *corev1.Service:
-		key = "/services/specs/"
 	default:
-		return cluster.Stored{}, fmt.Errorf("objects of type %T are not loaded", o)
+		return nil, fmt.Errorf("objects of type %T are not loaded", o)
 	}
 	value, err := runtime.Encode(stored, o.(runtime.Object))
 	if err != nil {
-		return cluster.Stored{}, fmt.Errorf("encode %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+		return nil, fmt.Errorf("encode %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
-	return cluster.Stored{Key: key + o.GetNamespace() + "/" + o.GetName(), Value: value}, nil
+	return value, nil
 }

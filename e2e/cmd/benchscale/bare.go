@@ -116,6 +116,9 @@ func (b *bench) bareArm(ctx context.Context, arm string) (f figures, pid int, en
 	for _, m := range b.fleet.Members {
 		args = append(args, m.Kubeconfig)
 	}
+	for _, s := range b.stands {
+		args = append(args, s.kubeconfig)
+	}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()

@@ -38,10 +38,8 @@ func (b *bench) installations(ctx context.Context, a *arm) (all installations, e
 		if err := b.fleet.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 			return all, err
 		}
-		if a.shards > 1 {
-			if err := b.shard(config, i, a.shards); err != nil {
-				return all, err
-			}
+		if err := b.edit(config, i, a.shards); err != nil {
+			return all, err
 		}
 		t, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: a.binary, Config: config})
 		if err != nil {
@@ -52,8 +50,9 @@ func (b *bench) installations(ctx context.Context, a *arm) (all installations, e
 	return all, nil
 }
 
-// shard makes a configuration that of one of n installations: it reads and writes every n-th namespace.
-func (b *bench) shard(config string, i, n int) error {
+// edit adds what is served to a configuration, and makes it that of one of n installations, which reads and writes every
+// n-th namespace.
+func (b *bench) edit(config string, i, n int) error {
 	text, err := os.ReadFile(config)
 	if err != nil {
 		return err
@@ -62,13 +61,22 @@ func (b *bench) shard(config string, i, n int) error {
 	if err := yaml.Unmarshal(text, &c); err != nil {
 		return err
 	}
-	var its []string
-	for k := i; k < namespaces; k += n {
-		its = append(its, namespaceOf(k))
+	if n > 1 {
+		var its []string
+		for k := i; k < namespaces; k += n {
+			its = append(its, namespaceOf(k))
+		}
+		c["instance"] = fmt.Sprintf("shard-%d", i)
+		c["ingress"].(map[string]any)["namespaces"] = its
+		c["clusterDefaults"] = map[string]any{"namespaces": map[string]any{"include": its}}
 	}
-	c["instance"] = fmt.Sprintf("shard-%d", i)
-	c["ingress"].(map[string]any)["namespaces"] = its
-	c["clusterDefaults"] = map[string]any{"namespaces": map[string]any{"include": its}}
+	if b.served {
+		var members []map[string]any
+		for _, s := range b.stands {
+			members = append(members, map[string]any{"name": s.name, "kubeconfig": s.kubeconfig})
+		}
+		c["clusters"] = members
+	}
 	if text, err = yaml.Marshal(c); err != nil {
 		return err
 	}

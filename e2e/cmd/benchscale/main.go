@@ -29,6 +29,7 @@ type settings struct {
 	services, pods, members      int
 	rounds, events, writers, env int
 	settle                       time.Duration
+	served                       bool
 }
 
 func main() {
@@ -51,7 +52,11 @@ func main() {
 	flag.IntVar(&s.events, "events", 10000, "pod events that change nothing")
 	flag.IntVar(&s.writers, "writers", 64, "writers of the bare loop")
 	flag.DurationVar(&s.settle, "settle", 5*time.Minute, "how long after the last write memory is read")
+	flag.BoolVar(&s.served, "served", false, "members are no clusters, but served from what was prepared: for more of them than a machine carries; nothing changes in them, so that -events is 0")
 	flag.Parse()
+	if s.served {
+		s.events = 0
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -73,7 +78,11 @@ type arm struct {
 }
 
 func run(ctx context.Context, s settings) error {
-	f, err := startFleet(ctx, s.members)
+	members := s.members
+	if s.served {
+		members = 0
+	}
+	f, err := startFleet(ctx, members)
 	if err != nil {
 		return err
 	}
@@ -117,7 +126,7 @@ func run(ctx context.Context, s settings) error {
 
 // startFleet starts an ingress cluster and members, which share one etcd where they are many.
 func startFleet(ctx context.Context, members int) (f *fleet.Fleet, err error) {
-	options := fleet.Options{Members: []string{memberName(0)}, Adjust: func(name string, o *cluster.Options) {
+	options := fleet.Options{Adjust: func(name string, o *cluster.Options) {
 		if name != fleet.IngressName && name != memberName(0) {
 			o.EtcdOf = f.Members[0].Cluster
 		}
@@ -125,7 +134,7 @@ func startFleet(ctx context.Context, members int) (f *fleet.Fleet, err error) {
 	if f, err = fleet.Start(ctx, options); err != nil {
 		return nil, err
 	}
-	for i := 1; i < members; i++ {
+	for i := range members {
 		if _, err := f.AddMember(ctx, memberName(i)); err != nil {
 			f.Close()
 			return nil, err

@@ -28,6 +28,8 @@ import (
 type bench struct {
 	settings
 	fleet *fleet.Fleet
+	// stands are what stands for members, with -served.
+	stands []*served
 }
 
 // measure takes an arm through a fill, starts with nothing to write beside bare reads, and events that change nothing. The
@@ -173,7 +175,7 @@ func (b *bench) bareFill(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	n := max(b.services/10, 200)
-	each := b.pods / min(spread, b.members)
+	each := b.each()
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(b.writers)

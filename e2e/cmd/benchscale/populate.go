@@ -30,7 +30,20 @@ func (b *bench) in(member, service int) bool {
 	return (member-service%b.members+b.members)%b.members < min(spread, b.members)
 }
 
-// populate stores Services and pods in all members, and makes their namespaces in all clusters.
+// of are the Services of a member, each how many pods one has there.
+func (b *bench) of(member int) (services []int) {
+	for i := range b.services {
+		if b.in(member, i) {
+			services = append(services, i)
+		}
+	}
+	return services
+}
+
+func (b *bench) each() int { return b.pods / min(spread, b.members) }
+
+// populate stores Services and pods in all members, or prepares those that are served, and makes their namespaces in all
+// clusters.
 func (b *bench) populate(ctx context.Context) error {
 	var names []string
 	for i := range namespaces {
@@ -41,14 +54,16 @@ func (b *bench) populate(ctx context.Context) error {
 			return err
 		}
 	}
-	each := b.pods / min(spread, b.members)
-	for m, s := range b.fleet.Members {
-		var of []int // Services
-		for i := range b.services {
-			if b.in(m, i) {
-				of = append(of, i)
+	for m := range b.members {
+		if b.served {
+			s, err := b.serve(m)
+			if err != nil {
+				return err
 			}
+			b.stands = append(b.stands, s)
+			continue
 		}
+		s, of, each := b.fleet.Members[m], b.of(m), b.each()
 		if err := s.Load(ctx, len(of)*each, func(i int) metav1.Object { return b.pod(of[i/each], i%each) }); err != nil {
 			return err
 		}
