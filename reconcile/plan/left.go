@@ -78,13 +78,12 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 	if desired == nil {
 		return rest{takes: len(o.endpoints) > 0}
 	}
-	under := map[netip.Addr][]syncer.Port{} // Endpoints may have an address in several subsets
+	under := make(map[netip.Addr][]syncer.Port, len(o.endpoints)) // Endpoints may have an address in several subsets
 	for _, e := range o.endpoints {
-		under[e.Addr] = append(under[e.Addr], e.Ports...)
+		under[e.Addr] = slices.Concat(under[e.Addr], e.Ports)
 	}
+	r.endpoints = make([]syncer.Endpoint, 0, len(o.endpoints))
 	for _, e := range o.endpoints {
-		stands := e
-		stands.Ports = under[e.Addr]
 		// Whether it is serving Endpoints do not tell.
 		best := syncer.Endpoint{Serving: o.slice == nil, Terminating: true}
 		var here, there bool
@@ -101,7 +100,7 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 			r.takes = true
 			continue
 		}
-		lowered, less := lower(&e, &best), loses(best.Ports, stands.Ports)
+		lowered, less := lower(&e, &best), loses(best.Ports, under[e.Addr])
 		if r.takes = r.takes || lowered; !here && there {
 			r.takes = r.takes || less
 			continue

@@ -21,6 +21,7 @@ func endpointsOf(s *syncer.Slice) []syncer.Endpoint {
 // endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
 func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
 	for i := range subsets {
+		all = slices.Grow(all, len(subsets[i].Ready)+len(subsets[i].NotReady))
 		s := &subsets[i]
 		for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
 			for _, a := range list {
