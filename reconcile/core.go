@@ -60,8 +60,15 @@ func (c *Core) Lead(now time.Time, leading bool) {
 	}
 }
 
-// Add asks for a comparison of a replica. hint is what the news may come to.
-func (c *Core) Add(now time.Time, replica syncer.Key, hint plan.Lane, causes ...record.Cause) {
+// Add asks for a comparison of a replica by what news may come to; bulk is true of one of much at once.
+func (c *Core) Add(now time.Time, replica syncer.Key, effect syncer.Effect, bulk bool, causes ...record.Cause) {
+	hint := plan.Addition
+	switch {
+	case bulk:
+		hint = plan.Bulk
+	case effect == syncer.Removal:
+		hint = plan.Removal
+	}
 	c.queue.Add(now, replica, hint, causes...)
 }
 

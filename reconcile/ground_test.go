@@ -292,7 +292,7 @@ func (g *ground) settled() {
 
 // add has a replica compared for a cause.
 func (r *Reconciler) add(replica syncer.Key, cause record.Cause) {
-	r.Step(func(c *Core, now time.Time) { c.Add(now, replica, plan.Addition, cause) })
+	r.Step(func(c *Core, now time.Time) { c.Add(now, replica, syncer.Addition, false, cause) })
 }
 
 // compareAll has all replicas compared.

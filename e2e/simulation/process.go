@@ -147,14 +147,7 @@ func (p *Process) configure(c *Config) {
 func (p *Process) dirty(name string, changes []member.Change, bulk bool) {
 	for i := range changes {
 		c := &changes[i]
-		hint := plan.Addition
-		switch {
-		case bulk:
-			hint = plan.Bulk
-		case c.Effect == syncer.Removal:
-			hint = plan.Removal
-		}
-		p.core.Add(p.clock(), c.Replica, hint, record.Cause{Cluster: name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
+		p.core.Add(p.clock(), c.Replica, c.Effect, bulk, record.Cause{Cluster: name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
 	}
 	p.compare()
 }

@@ -56,14 +56,9 @@ func (a *App) AllListed() bool { return !a.running().SecretsUnread && a.set.AllL
 func (a *App) dirty(name string, changes []member.Change, bulk bool) {
 	for i := range changes {
 		c := &changes[i]
-		hint := plan.Addition
-		switch {
-		case bulk:
-			hint = plan.Bulk
-		case c.Effect == syncer.Removal:
-			hint = plan.Removal
-		}
-		a.reconciler.Step(func(core *reconcile.Core, now time.Time) { core.Add(now, c.Replica, hint, causeOf(name, c.Cause)) })
+		a.reconciler.Step(func(core *reconcile.Core, now time.Time) {
+			core.Add(now, c.Replica, c.Effect, bulk, causeOf(name, c.Cause))
+		})
 	}
 }
 
