@@ -95,7 +95,7 @@ func (w *world) start() {
 // cluster.
 func (w *world) shows(namespace, name string, want ...string) {
 	w.Helper()
-	slices.Sort(want)
+	want = slices.Sorted(slices.Values(want)) // the caller keeps its order
 	var inEndpoints []string
 	for _, line := range want {
 		if strings.Contains(line, "terminating") {
@@ -127,7 +127,7 @@ func (w *world) shows(namespace, name string, want ...string) {
 // showsEndpoints waits until the replica's Endpoints have exactly the given lines.
 func (w *world) showsEndpoints(namespace, name string, want ...string) {
 	w.Helper()
-	slices.Sort(want)
+	want = slices.Sorted(slices.Values(want)) // the caller keeps its order
 	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
 		got, err := endpointsLines(ctx, w.fleet.Ingress.Client, namespace, name)
 		if err == nil && !slices.Equal(got, want) {
