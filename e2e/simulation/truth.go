@@ -95,7 +95,7 @@ func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
-		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && (first == nil || told.at < first.at) {
+		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not of the store before
 			first = told
 		}
 	}
