@@ -77,6 +77,8 @@ func TestLaws(t *testing.T) {
 			span(ProductDown, "", 10, 11).endpoints(11.1, "p1").shows(11.2, "p1", "p2").until(40), nil},
 		{"a replica was taken away by half when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
 			span(ProductDown, "", 9.2, 10).endpoints(10.1, "p1").shows(10.2).until(40), nil},
+		{"a slice is made anew of what Endpoints had when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").end(9.1, "web-a").
+			span(ProductDown, "", 9.2, 10).slice(10.1, "a", "web-a", "p1").shows(10.2).until(40), []Law{NoPhantom}},
 		{"Endpoints are made anew of what is gone", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
 			endpoints(10.1, "p1").shows(10.2).until(40), []Law{NoPhantom}},
 		{"a doubted member is taken out", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").

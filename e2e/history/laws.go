@@ -28,8 +28,9 @@ func (c *checker) causes(l *line) {
 		if (x.turned || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
 			continue
 		}
-		if (!x.on && x.half || x.on && !x.half && x.made) && c.restarted(x.at) {
-			continue // half written when tributary ended: only slices tell whose it is, and what Endpoints are made of
+		remade := x.on && x.made && !x.half && l.Kind == Endpoints
+		if (!x.on && x.half || remade) && c.restarted(x.at) {
+			continue // half written when tributary ended: only slices tell whose it is, and Endpoints are made of them
 		}
 		sent := c.sent(x)
 		at, _ := slices.BinarySearchFunc(steps, sent+1, func(s step, sent time.Duration) int { return cmp.Compare(s.sent, sent) })

@@ -260,8 +260,8 @@ func (l *laws) came(a *attempt, at place, member string) {
 // lost looks at an endpoint that does not serve any more, though by all that is known it could.
 func (l *laws) lost(a *attempt, at place, now view) {
 	w, p := l.world, l.world.pods[at.uid]
-	if p == nil || p.cluster.lacked[at.uid] && w.lately(restored+w.ingress.name) { // it was forgotten without a question while it did not stand
-		return
+	if p == nil || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
+		return // it was forgotten without a question while it did not stand
 	}
 	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be, or were
 	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until it is read an endpoint has the grade with which it stood

@@ -21,8 +21,8 @@ func endpointsOf(s *syncer.Slice) []syncer.Endpoint {
 // endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
 func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
 	for i := range subsets {
-		all = slices.Grow(all, len(subsets[i].Ready)+len(subsets[i].NotReady))
 		s := &subsets[i]
+		all = slices.Grow(all, len(s.Ready)+len(s.NotReady))
 		for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
 			for _, a := range list {
 				e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,

@@ -88,6 +88,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	defer f.Close()
 	b := &bench{settings: s, fleet: f}
+	defer func() {
+		for _, one := range b.stands {
+			one.close()
+		}
+	}()
 	began := time.Now()
 	if err := b.populate(ctx); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,6 +32,7 @@ import (
 // ever changes. A hundred of them take less than one API server does.
 type served struct {
 	name, kubeconfig string
+	uid              types.UID // of its namespace kube-system, which tells clusters apart
 	server           *httptest.Server
 	// lists hold the bytes of all objects of a resource.
 	lists map[string][][]byte
@@ -39,11 +41,9 @@ type served struct {
 // revision is that of all that is served.
 const revision = "1000000"
 
-var mediaType = map[bool]string{false: runtime.ContentTypeProtobuf, true: runtime.ContentTypeProtobuf + ";stream=watch"}
-
-// serve begins to serve a member with its Services and pods, each with an address of its own.
+// serve serves a member with its Services and pods, each with an address of its own, until it is closed.
 func (b *bench) serve(m int) (*served, error) {
-	s := &served{name: memberName(m), kubeconfig: filepath.Join(b.fleet.Dir, memberName(m)+".kubeconfig"), lists: map[string][][]byte{}}
+	s := &served{name: memberName(m), kubeconfig: filepath.Join(b.fleet.Dir, memberName(m)+".kubeconfig"), uid: uuid.NewUUID(), lists: map[string][][]byte{}}
 	addresses := uint32(10)<<24 + uint32(m)*(1<<24/uint32(b.members))
 	next := func() netip.Addr {
 		addresses++
@@ -69,10 +69,19 @@ func (b *bench) serve(m int) (*served, error) {
 	file.Contexts[s.name] = &clientcmdapi.Context{Cluster: s.name, AuthInfo: s.name}
 	file.CurrentContext = s.name
 	text, err := clientcmd.Write(*file)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = os.WriteFile(s.kubeconfig, text, 0o600)
 	}
-	return s, os.WriteFile(s.kubeconfig, text, 0o600)
+	if err != nil {
+		s.close()
+	}
+	return s, err
+}
+
+// close ends its server, and the watches that are open.
+func (s *served) close() {
+	s.server.CloseClientConnections()
+	s.server.Close()
 }
 
 // add takes an object in as it is sent in a list: without its envelope.
@@ -94,14 +103,13 @@ func (s *served) add(resource string, o metav1.Object, next func() netip.Addr) e
 func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	watches := q.Get("watch") == "true" || q.Get("watch") == "1"
-	w.Header().Set("Content-Type", mediaType[watches])
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	switch resource := filepath.Base(r.URL.Path); {
 	case r.URL.Path == "/version":
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		fmt.Fprint(w, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`)
 	case resource == metav1.NamespaceSystem:
-		uid := types.UID("00000000-0000-4000-8000-" + fmt.Sprintf("%012x", s.server.Listener.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Port()))
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: resource, UID: uid, ResourceVersion: "1"}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: resource, UID: s.uid, ResourceVersion: "1"}}
 		text, _ := ns.Marshal()
 		w.Write(envelope("v1", "Namespace", text))
 	case q.Get("sendInitialEvents") == "true": // client-go lists instead
@@ -153,6 +161,7 @@ func envelope(version, kind string, content []byte) []byte {
 
 // watch keeps a stream open for as long as was asked for, with a bookmark shortly before its end.
 func (s *served) watch(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
