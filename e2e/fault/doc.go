@@ -8,7 +8,7 @@
 // binary, a recorder that watches from outside (package history) and a checker
 // that judges the whole recorded history. A test has a fleet to itself while it
 // runs, a namespace, a tributary and a recorder of its own, and leaves the fleet
-// whole for the next. Two fleets are kept busy, or one with -parallel 1, which
+// whole for the next. Two fleets are busy, or one with -parallel 1, which
 // leaves the machine to one fault.
 //
 //	go test ./fault                        the quick share, some twelve minutes on two cores

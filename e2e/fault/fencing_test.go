@@ -29,7 +29,7 @@ import (
 )
 
 // pod makes a pod of tributary's account, and a kubeconfig with a token that is bound to
-// it, as a kubelet gives one. What is started next runs in it.
+// it, as a kubelet does. What is started next runs in it.
 func (w *world) pod(name string) (kubeconfig string) {
 	w.Helper()
 	ctx, client := w.Context(), w.ingress.Client
@@ -78,7 +78,7 @@ func (w *world) fence() {
 
 // TestFencing lets the API server refuse whoever does not hold the Lease: a leader from
 // which it was taken while it was frozen, and one that has not noticed yet. Both
-// understand that, and stand by.
+// understand that, and stay on standby.
 func TestFencing(t *testing.T) {
 	w := newWorld(t, "fencing")
 	ctx := t.Context()

@@ -58,13 +58,13 @@ func hideFromList(resp *http.Response, hide func(metav1.Object) bool) error {
 	if err != nil {
 		return err
 	}
-	kept := make([]runtime.Object, 0, len(items))
+	left := make([]runtime.Object, 0, len(items))
 	for _, item := range items {
 		if m, err := meta.Accessor(item); err != nil || !hide(m) {
-			kept = append(kept, item)
+			left = append(left, item)
 		}
 	}
-	if err := meta.SetList(list, kept); err != nil {
+	if err := meta.SetList(list, left); err != nil {
 		return err
 	}
 	if body, err = runtime.Encode(info.Serializer, list); err != nil {
@@ -75,7 +75,7 @@ func hideFromList(resp *http.Response, hide func(metav1.Object) bool) error {
 	return nil
 }
 
-// frames reads a watch event by event, and gives out what the fault makes of
+// frames reads a watch event by event, and sends what the fault makes of
 // each. It needs no goroutine of its own.
 type frames struct {
 	fault   *Fault // nil: all pass
@@ -156,7 +156,7 @@ func (w *frames) Read(p []byte) (int, error) {
 	return w.out.Read(p)
 }
 
-// pass gives out one event, or what the fault makes of it.
+// pass sends one event, or what the fault makes of it.
 func (w *frames) pass(e *metav1.WatchEvent) error {
 	isObject := e.Type == string(watch.Added) || e.Type == string(watch.Modified) || e.Type == string(watch.Deleted)
 	if w.fault == nil || !isObject {

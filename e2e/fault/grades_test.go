@@ -197,7 +197,7 @@ func TestR24RemovedFromConfiguration(t *testing.T) {
 	d.judge()
 }
 
-// TestR11SilentNodes: all pods of a member turn not ready as the node controller turns them.
+// TestR11SilentNodes: all pods of a member turn not ready as the node controller marks them.
 // They serve on for holdSilentNodes, and after that where nobody else does; what a kubelet
 // says counts at once.
 func TestR11SilentNodes(t *testing.T) {

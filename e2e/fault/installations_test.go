@@ -64,7 +64,7 @@ func (w *world) beside(instance string, members ...*fleet.Site) *world {
 // Services of one name, and others. The first keeps that name; the second says so and
 // writes nothing of it, over restarts of both, until it is free. Each does its own work
 // beside the other, and the history of each is judged. A second process of the same
-// instance stands by, whatever else its file says.
+// instance is on standby, whatever else its file says.
 func TestTwoInstallations(t *testing.T) {
 	w := newWorld(t, "twain")
 	ctx := t.Context()
@@ -209,7 +209,7 @@ func TestPlantedServices(t *testing.T) {
 // TestForgedMarks: a tenant of the ingress cluster clones a replica under other names, with all
 // its labels and annotations, more often than replicas there are, and makes a slice of a
 // cluster that nobody knows. After a restart the replica serves what it did, and the forged
-// objects stand as they were made.
+// objects remain as they were made.
 func TestForgedMarks(t *testing.T) {
 	w := newWorld(t, "forged")
 	ctx := t.Context()

@@ -66,7 +66,7 @@ func (w *world) left(ctx context.Context) ([]string, error) {
 }
 
 // timeline tells the spans of a history, when each began and ended, as far as fits in
-// a line; the history that is kept of a failure has all.
+// a line; the history of a failure, an artifact, has all.
 func timeline(spans []history.Span) string {
 	const most = 24
 	text := fmt.Sprint(spans[:min(len(spans), most)])

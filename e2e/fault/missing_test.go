@@ -280,7 +280,7 @@ func TestListThatLies(t *testing.T) {
 	w.judge()
 }
 
-// TestStartWhileAMemberIsAway: it does not answer at a start. What stands of it stays, the
+// TestStartWhileAMemberIsAway: it does not answer at a start. Its published endpoints remain, the
 // rest follows at once; and what went meanwhile goes when it is back.
 func TestStartWhileAMemberIsAway(t *testing.T) {
 	w := newWorld(t, "away")
@@ -309,7 +309,7 @@ func TestStartWhileAMemberIsAway(t *testing.T) {
 }
 
 // TestRefusedNamespace: of two namespaces of a member one is refused, over a restart. What
-// stands of it stays, the other is followed.
+// is published of it remains, the other is followed.
 func TestRefusedNamespace(t *testing.T) {
 	w := newWorld(t, "refusedns")
 	ctx := t.Context()

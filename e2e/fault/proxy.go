@@ -23,7 +23,7 @@ import (
 	"tributary.dev/tributary/e2e/cluster"
 )
 
-// Proxy stands before a cluster's apiserver, ends TLS there with an authority of
+// Proxy is in front of a cluster's apiserver, ends TLS there with an authority of
 // its own, and does to requests what its faults say. Only users with tokens can
 // use it. It is safe for concurrent use.
 type Proxy struct {
@@ -113,7 +113,7 @@ func (p *Proxy) Kubeconfig(u cluster.User) ([]byte, error) {
 	return kubeconfig(p.cluster.Name(), p.url, p.ca.pem, u)
 }
 
-// Renew gives the proxy another authority, for new connections, and returns its
+// Renew has the proxy use another authority for new connections, and returns its
 // certificate.
 func (p *Proxy) Renew() ([]byte, error) {
 	next, err := newAuthority(p.cluster.Name() + "-proxy-renewed")

@@ -39,7 +39,7 @@ func (w *world) standby() *fleet.Tributary {
 	return p
 }
 
-// state waits until a process says that it leads, or that it stands by.
+// state waits until a process says that it leads, or that it is on standby.
 func (w *world) state(p *fleet.Tributary, want string, limit time.Duration) {
 	w.Helper()
 	fleettest.Eventually(w.T, w.within(limit), func(ctx context.Context) error {
@@ -121,7 +121,7 @@ func TestR02LeaderKilled(t *testing.T) {
 }
 
 // TestR03LeaderFrozen freezes the leader under churn until the standby has taken over,
-// and lets it go on: it writes nothing, and stands by.
+// and lets it go on: it writes nothing, and stays on standby.
 func TestR03LeaderFrozen(t *testing.T) {
 	w := newWorld(t, "r03")
 	ctx := t.Context()

@@ -15,7 +15,7 @@ import (
 
 // TestR07MemberRestored puts a member's store back to an older state, as an operator does
 // who restores a backup: with the revisions that it had, and with higher ones than tributary
-// has seen. It is read anew; what is missing then is kept for a while, for kubelets bring
+// has seen. It is read anew; what is missing then stays published for a while, for kubelets bring
 // back what lives, and leaves without anybody's help. No replica is empty meanwhile.
 func TestR07MemberRestored(t *testing.T) {
 	for name, bumped := range map[string]bool{"r07": false, "r07-bumped": true} {

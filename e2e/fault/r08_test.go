@@ -57,7 +57,7 @@ func TestR08AnotherClusterAnswers(t *testing.T) {
 }
 
 // TestR08AnotherClusterAtStart does the same across a restart: nothing is known
-// of the member then but what was left standing.
+// of the member then but what was published before.
 func TestR08AnotherClusterAtStart(t *testing.T) {
 	w := newWorld(t, "r08b")
 	ctx := t.Context()

@@ -42,7 +42,7 @@ func TestR09ShortLists(t *testing.T) {
 }
 
 // TestR10ShortAtStart does the same to a tributary that has just been restarted: what
-// stands is more than what is listed.
+// is published is more than what is listed.
 func TestR10ShortAtStart(t *testing.T) {
 	w := newWorld(t, "r10")
 	proxy := w.proxyTo(w.a)

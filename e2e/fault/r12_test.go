@@ -15,7 +15,7 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// TestR12Credentials takes a member's rights away and gives them back, lets its
+// TestR12Credentials takes a member's rights away and returns them, lets its
 // token expire, and replaces its kubeconfig as Kubernetes projects a Secret: with
 // another token, then with another address and authority. What is forbidden is
 // not empty, new credentials are in use within seconds, and none of it is a

@@ -41,7 +41,7 @@ func TestR16AmbiguousWrites(t *testing.T) {
 const spared = "spared"
 
 // unspared matches the writes of all other replicas. It does not know the names of
-// objects that are made: the spared replica stands before.
+// objects that are made: the spared replica exists before.
 func unspared(q Request) bool { return Writes()(q) && !strings.HasPrefix(q.Name, spared) }
 
 // throughFaults churns both members while the proxy of the ingress cluster has

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestR19Poison gives pods addresses that the API would refuse in Endpoints, or
+// TestR19Poison has pods with addresses that the API would refuse in Endpoints, or
 // that their cluster must not have. Each is left out by itself and told; all good
 // ones are written, and no other Service waits.
 func TestR19Poison(t *testing.T) {
@@ -50,7 +50,7 @@ func TestR19Poison(t *testing.T) {
 	w.judge()
 }
 
-// TestR19Large gives a replica more addresses than Endpoints hold. They are cut
+// TestR19Large has a replica with more addresses than Endpoints hold. They are cut
 // and say so, the slices have all.
 func TestR19Large(t *testing.T) {
 	w := newWorld(t, "r19b")

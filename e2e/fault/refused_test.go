@@ -205,7 +205,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	w.judge()
 }
 
-// TestQuotaOfSlices lets no more slices into the namespace than stand there. What is gone is
+// TestQuotaOfSlices lets no more slices into the namespace than there are. What is gone is
 // gone at once all the same, and what needs a new slice is written once it fits.
 func TestQuotaOfSlices(t *testing.T) {
 	w := newWorld(t, "quota")

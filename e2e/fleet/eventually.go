@@ -9,17 +9,19 @@ import (
 	"time"
 )
 
-// pollEvery is short enough not to hide a delay that matters and long enough not to load an apiserver. What has to be
-// measured is watched, not polled.
-const pollEvery = 10 * time.Millisecond
+// The pause between two looks is a tenth of the time waited so far, within these bounds: what comes soon is seen soon, and
+// waiting for half a minute costs API servers little. What has to be measured is watched, not polled.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 200 * time.Millisecond
+)
 
 // Eventually calls cond until it returns nil. After the time limit, or when ctx ends, it returns cond's last error.
 func Eventually(ctx context.Context, limit time.Duration, cond func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not so within %s", limit))
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	var last error
+	began := time.Now()
 	for {
 		err := cond(ctx)
 		if err == nil {
@@ -31,7 +33,7 @@ func Eventually(ctx context.Context, limit time.Duration, cond func(context.Cont
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-		case <-tick.C:
+		case <-time.After(min(max(time.Since(began)/10, shortestPause), longestPause)):
 		}
 	}
 }

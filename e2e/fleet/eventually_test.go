@@ -39,7 +39,7 @@ func TestEventually(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || calls != 4 || time.Since(began) != 3*pollEvery {
+		if err != nil || calls != 4 || time.Since(began) != 3*shortestPause {
 			t.Errorf("after %s and %d calls: %v", time.Since(began), calls, err)
 		}
 		never := errors.New("never")

@@ -30,7 +30,7 @@ type Options struct {
 	Durable bool
 	// Dir receives data, logs and kubeconfigs and stays after Close. By default it is a temporary directory that does not.
 	Dir string
-	// Adjust has the last word on the options of each cluster.
+	// Adjust may change the options of each cluster.
 	Adjust func(name string, o *cluster.Options)
 }
 

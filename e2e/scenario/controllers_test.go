@@ -25,7 +25,7 @@ var besideReplicas = []string{
 	"garbage-collector-controller", "namespace-controller",
 }
 
-// TestIngressClusterWithControllers lets replicas stand beside an ingress
+// TestIngressClusterWithControllers has replicas beside an ingress
 // cluster's own controllers: nobody mirrors, collects or corrects them, a Service
 // of the ingress cluster's own is left to its controllers, and a namespace that is
 // deleted comes back whole.
@@ -55,7 +55,7 @@ func TestIngressClusterWithControllers(t *testing.T) {
 	w.must(a.MarkReady(ctx, "shop", "web-0"))
 	w.shows("shop", "web", both...)
 
-	// A controller manager that starts anew looks at everything that stands.
+	// A controller manager that starts anew looks at everything that exists.
 	manager.Kill()
 	_, err = w.fleet.Ingress.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: besideReplicas})
 	w.must(err)

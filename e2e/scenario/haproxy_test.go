@@ -175,7 +175,7 @@ func (w *world) run(o cluster.ProcessOptions) {
 	w.must(p.Start(ctx))
 }
 
-// servers are the addresses that HAProxy gives new requests to, sorted.
+// servers are the addresses that HAProxy sends new requests to, sorted.
 func (f front) servers() ([]string, error) {
 	conn, err := net.Dial("unix", f.socket)
 	if err != nil {

@@ -45,7 +45,7 @@ const (
 // once more while the new container warms up; without one the kubelet says ready throughout. With stableFor a consumer of
 // the ingress cluster sees each address that its kubelet takes off leave once and return once, and with the rule of the
 // documentation, added while everything runs, every address, before its container is stopped; and so does the receiver of
-// a sink, with its windows as they are unless set. Beside it stands what a consumer of the member sees of its own controller.
+// a sink, with its windows as they are unless set. Beside it runs a consumer of the member, which sees what comes of its own controller.
 func TestUpgradeInPlace(t *testing.T) {
 	w := newWorld(t, "idc-a")
 	ctx, a := t.Context(), w.fleet.Member("idc-a")
@@ -87,14 +87,14 @@ func TestUpgradeInPlace(t *testing.T) {
 	}
 	judge := func(with, service string, want int) {
 		for where, c := range map[string]*consumer{"in the ingress cluster": ours[service], "at the receiver": outside["shop/"+service]} {
-			turned := c.turned()
-			for address, turns := range turned {
+			flips := c.flips()
+			for address, turns := range flips {
 				if turns != want {
 					t.Errorf("with %s: %s of %s: %d transitions %s, want %d", with, address, service, turns, where, want)
 				}
 			}
-			if want > 0 && len(turned) != inPlacePods {
-				t.Errorf("with %s: %d addresses of %s turned %s, want %d", with, len(turned), service, where, inPlacePods)
+			if want > 0 && len(flips) != inPlacePods {
+				t.Errorf("with %s: %d addresses of %s flipped %s, want %d", with, len(flips), service, where, inPlacePods)
 			}
 		}
 		t.Logf("%d pods of %s upgraded in place with %s: %d transitions in the ingress cluster, %d at the receiver, %d by the member's own controller",
@@ -350,15 +350,15 @@ func (c *consumer) ready() int {
 	return len(c.takes)
 }
 
-// turned are the transitions of each address that had any.
-func (c *consumer) turned() map[string]int {
+// flips are the transitions of each address that had any.
+func (c *consumer) flips() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.turns)
 }
 
 func (c *consumer) total() (n int) {
-	for _, turns := range c.turned() {
+	for _, turns := range c.flips() {
 		n += turns
 	}
 	return n

@@ -57,7 +57,7 @@ func TestDeadAddressesGoFirst(t *testing.T) {
 	fleettest.Eventually(t, time.Minute, func(ctx context.Context) error {
 		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("shop").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != replaced {
-			err = fmt.Errorf("%d of %d replicas stand", len(list.Items), replaced)
+			err = fmt.Errorf("%d of %d replicas exist", len(list.Items), replaced)
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func TestDeadAddressesGoFirst(t *testing.T) {
 	w.must(w.proc.Stop(ctx))
 }
 
-// relabelMany gives the Services of many a label.
+// relabelMany labels the Services of many.
 func (w *world) relabelMany(site *fleet.Site, value string) {
 	w.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"tier":%q}}}`, value)
@@ -101,7 +101,7 @@ func (w *world) relabelMany(site *fleet.Site, value string) {
 	w.must(group.Wait())
 }
 
-// relabelled waits until all replicas of many stand with the label.
+// relabelled waits until all replicas of many have the label.
 func (w *world) relabelled(value string) {
 	w.Helper()
 	fleettest.Eventually(w.T, 3*time.Minute, func(ctx context.Context) error {
@@ -159,7 +159,7 @@ func (w *world) watchDead(dead map[string]bool, services int, label string) (pas
 					}
 				}
 			case <-limit:
-				return others, 0, errors.New("dead addresses stand after a minute")
+				return others, 0, errors.New("dead addresses are still published after a minute")
 			}
 		}
 	}

@@ -190,13 +190,13 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	ctx, ingress := w.Context(), w.fleet.Ingress
 	w.must(a.Create(ctx, fleet.NewService("shop", "turns")))
 	path := filepath.Join(w.dir, "another.kubeconfig")
-	turn := func(u cluster.User) {
+	use := func(u cluster.User) {
 		w.Helper()
 		text, err := ingress.Cluster.Kubeconfig(u)
 		w.must(err)
 		w.must(os.WriteFile(path, text, 0o600))
 	}
-	turn(cluster.User{Name: "nobody", Token: "unknown"})
+	use(cluster.User{Name: "nobody", Token: "unknown"})
 	w.replaceConfig(func(s string) string { return strings.Replace(s, ingress.Kubeconfig, path, 1) })
 	w.reportsIngress("Unauthorized")
 	first := line(a, w.pod(a, "shop", "turns-0", "turns"), "ready+serving")
@@ -205,7 +205,7 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	good, err := ingress.NewServiceAccount(ctx, "shop", "another", fleet.IngressRules()...)
 	w.must(err)
 	before := w.writes()
-	turn(good)
+	use(good)
 	w.reportsIngress("")
 	second := line(a, w.pod(a, "shop", "turns-1", "turns"), "ready+serving")
 	w.shows("shop", "turns", first, second)

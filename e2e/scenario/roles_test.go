@@ -17,7 +17,7 @@ import (
 )
 
 // TestNamespaceWithoutRole has a member grant Roles in two namespaces, and takes away one of
-// them: the other is followed, also by a process that starts then, and what stands of the one
+// them: the other is followed, also by a process that starts then, and what is published of the one
 // stays until it may be read again.
 func TestNamespaceWithoutRole(t *testing.T) {
 	w := newWorld(t, "idc-a")
@@ -46,13 +46,13 @@ func TestNamespaceWithoutRole(t *testing.T) {
 			lines[namespace] = append(lines[namespace], line(a, w.pod(a, namespace, name, "web"), "ready+serving"))
 		}
 	}
-	stands := func(inShop, inSide int) {
+	published := func(inShop, inSide int) {
 		t.Helper()
 		w.shows("shop", "web", lines["shop"][inShop:]...)
 		w.shows("side", "web", lines["side"][inSide:]...)
 	}
 	w.start()
-	stands(0, 0)
+	published(0, 0)
 
 	// Open watches go on until their end, which is soon.
 	w.must(a.Client.RbacV1().RoleBindings("side").Delete(ctx, "tributary", metav1.DeleteOptions{}))
@@ -65,20 +65,20 @@ func TestNamespaceWithoutRole(t *testing.T) {
 	})
 	w.must(a.Remove(ctx, "side", "web-0", "web-1"))
 	w.must(a.Remove(ctx, "shop", "web-0"))
-	stands(1, 0)
+	published(1, 0)
 
 	w.proc.Kill()
 	w.must(a.Remove(ctx, "shop", "web-1"))
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))
 	w.reports("idc-a", "Refused")
-	stands(2, 0)
+	published(2, 0)
 	w.must(a.Remove(ctx, "shop", "web-2"))
-	stands(3, 0)
+	published(3, 0)
 
 	w.must(w.proc.Stop(ctx)) // who starts does not wait for the next time that it is asked for
 	bind("side")
 	w.must(w.proc.Start(ctx))
 	w.reports("idc-a", "")
-	stands(3, 2)
+	published(3, 2)
 }

@@ -57,7 +57,7 @@ func TestRulesAtRunTime(t *testing.T) {
 	w.start()
 	w.shows("shop", "web", ready(0), ready(1), ready(2))
 
-	// A rule that reads what nobody kept so far, and a pod that it is about.
+	// A rule that reads what nothing has stored so far, and a pod that it is about.
 	w.annotate(a, "web-1", `"ops.example.com/off": "yes"`)
 	if code, out := w.plan(offRule); code != 0 || !strings.Contains(out, "-"+pods[1].Status.PodIP) {
 		t.Errorf("plan does not say what the rule would do: exit %d\n%s", code, out)

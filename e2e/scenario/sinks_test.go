@@ -148,7 +148,7 @@ func (w *world) standby() *fleet.Tributary {
 	return p
 }
 
-// state waits until a process says that it leads, or that it stands by.
+// state waits until a process says that it leads, or that it is on standby.
 func (w *world) state(p *fleet.Tributary, want string) {
 	w.Helper()
 	fleettest.Eventually(w.T, 2*soon, func(ctx context.Context) error {
