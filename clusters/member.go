@@ -124,7 +124,7 @@ func (m *Member) step(e member.Event) {
 	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
 	}
-	if effects.WantStanding {
+	if effects.WantPublished {
 		signal(m.stands)
 	}
 	if effects.Listed {
@@ -151,8 +151,8 @@ func (m *Member) lookUp() {
 		select {
 		case <-m.ctx.Done():
 		case <-m.stands:
-			if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
-				m.step(member.Stood{Replicas: standing})
+			if standing := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
+				m.step(member.Published{Replicas: standing})
 			}
 		}
 	}

@@ -26,9 +26,9 @@ type Options struct {
 	Dirty func(member string, changes []member.Change, bulk bool)
 	// Listed is told, likewise, that a member has come to be listed.
 	Listed func()
-	// Standing returns what stands of a member in the ingress cluster, once that has been
+	// Published returns what stands of a member in the ingress cluster, once that has been
 	// listed; it ends with its context.
-	Standing func(ctx context.Context, member string) []member.Standing
+	Published func(ctx context.Context, member string) []member.PublishedShare
 	// Identity is the UID by which a member is on record; empty: it is not.
 	Identity func(member string) string
 	// Learned is told by what a member is known, each time it is connected.

@@ -50,7 +50,7 @@ var web = syncer.Key{Namespace: "shop", Name: "web"}
 func play(t *testing.T, test func(s *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, api: newFakeAPI("uid-a"), stands: map[syncer.Key][]syncer.Endpoint{}, learned: map[string]string{}}
-		s.set = NewSet(Options{Dirty: s.markDirty, Listed: func() {}, Standing: s.standing,
+		s.set = NewSet(Options{Dirty: s.markDirty, Listed: func() {}, Published: s.standing,
 			Identity:  func(string) string { return s.record },
 			Learned:   func(name, uid string) { s.mu.Lock(); s.learned[name] = uid; s.mu.Unlock() },
 			Wrap:      func(string) func(http.RoundTripper) http.RoundTripper { return nil },
@@ -107,11 +107,11 @@ func written(share MemberShare, stood []syncer.Endpoint) (all []syncer.Endpoint)
 	return all
 }
 
-func (s *scene) standing(context.Context, string) (all []member.Standing) {
+func (s *scene) standing(context.Context, string) (all []member.PublishedShare) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, endpoints := range s.stands {
-		all = append(all, member.Standing{Replica: key, Endpoints: slices.Clone(endpoints)})
+		all = append(all, member.PublishedShare{Replica: key, Endpoints: slices.Clone(endpoints)})
 	}
 	return all
 }

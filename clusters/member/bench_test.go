@@ -30,7 +30,7 @@ func fleet(b *testing.B, services int) (*State, Listed[syncer.Pod]) {
 	}
 	s.Step(epoch, pods)
 	s.Step(epoch, all)
-	s.Step(epoch, Stood{})
+	s.Step(epoch, Published{})
 	if !s.Listed() {
 		b.Fatal("not listed")
 	}

@@ -97,11 +97,11 @@ const (
 	NotThere
 )
 
-// Stood is what stands of the member in the ingress cluster: see Effects.WantStanding.
-type Stood struct{ Replicas []Standing }
+// Published is what stands of the member in the ingress cluster: see Effects.WantPublished.
+type Published struct{ Replicas []PublishedShare }
 
-// Standing is what stands of a member in one replica.
-type Standing struct {
+// PublishedShare is what stands of a member in one replica.
+type PublishedShare struct {
 	Replica   syncer.Key
 	Endpoints []syncer.Endpoint
 }
@@ -126,8 +126,8 @@ type Effects struct {
 	Relist []Scope
 	// Listed is true when State.Listed has come to be so: it is known from now on what the member lacks.
 	Listed bool
-	// WantStanding asks for a Stood of this moment or later.
-	WantStanding bool
+	// WantPublished asks for a Published of this moment or later.
+	WantPublished bool
 }
 
 // Change is a replica whose share may have changed, and why. A Cause is shared and never

@@ -35,7 +35,7 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 		return
 	}
 	s.asking.begin(Endpoints, key, "", o)
-	o.WantStanding = true
+	o.WantPublished = true
 }
 
 // handUnread reports whether it is not known yet what is written for a Service by hand.

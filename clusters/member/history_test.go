@@ -178,7 +178,7 @@ func (h *history) play(e Event) {
 	for _, c := range effects.Dirty {
 		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
 	}
-	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantStanding, written))
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantPublished, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))

@@ -112,7 +112,7 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 		return
 	}
 	o.Bulk = true
-	o.WantStanding = o.WantStanding || !st.stood && k.kind <= Services
+	o.WantPublished = o.WantPublished || !st.stood && k.kind <= Services
 	floor := e.Revision
 	if st.listed && st.at == 0 { // its store went back
 		anew, floor = true, math.MaxUint64

@@ -40,7 +40,7 @@ func (s *State) standing(replica syncer.Key) bool {
 
 // stood holds what stands of the member against the lists that have come: what stands and is in
 // no table is asked for, and from then on the tables say what the share is (T5).
-func (s *State) stood(all []Standing, o *step) {
+func (s *State) stood(all []PublishedShare, o *step) {
 	o.Bulk = true
 	c := &Cause{Kind: "Cluster", Event: "listed", Arrived: s.now}
 	compare := func(replica syncer.Key) {
@@ -66,7 +66,7 @@ func (s *State) stood(all []Standing, o *step) {
 }
 
 // ask asks for what stands in a replica and is not in a table whose list has come.
-func (s *State) ask(st *Standing, o *step) {
+func (s *State) ask(st *PublishedShare, o *step) {
 	pods, services := s.stream(Pods, st.Replica.Namespace), s.stream(Services, st.Replica.Namespace)
 	if pods == nil {
 		return
@@ -186,7 +186,7 @@ func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() 
 
 // index notes in which replica a pod stands, if news of the pod may change that. What stands
 // itself is never kept: it is read when a replica is compared.
-func (s *State) index(st *Standing) {
+func (s *State) index(st *PublishedShare) {
 	if s.stream(Pods, st.Replica.Namespace) == nil {
 		return
 	}

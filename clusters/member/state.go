@@ -141,7 +141,7 @@ func (s *State) turn(e Event, o *step) {
 			st.at = 0
 			s.asking.postpone(o)
 		}
-	case Stood:
+	case Published:
 		s.stood(e.Replicas, o)
 	case Configured:
 		s.configure(e.Config, o)

@@ -45,7 +45,7 @@ func (s *story) step(e Event) {
 	for _, scope := range effects.Relist {
 		s.say("list %s beside", scope)
 	}
-	if _, stood := e.(Stood); effects.WantStanding && (!waits || stood) {
+	if _, stood := e.(Published); effects.WantPublished && (!waits || stood) {
 		s.say("want what stands")
 	}
 	if !slices.Equal(w.state.Scopes(), scopes) {
@@ -361,7 +361,7 @@ func standOf(item string) (e syncer.Endpoint) {
 	e.Addr = netip.MustParseAddr(addr)
 	e.Ready = !strings.HasSuffix(item, "!") && !reserve
 	e.Serving = e.Ready
-	e.Grade = e.StandingGrade(reserve)
+	e.Grade = e.PublishedGrade(reserve)
 	e.Ports = []syncer.Port{{Protocol: syncer.TCP, Number: 80}}
 	if of {
 		e.Target.Kind = Pods.String()

@@ -124,7 +124,7 @@ func (s *State) rematch(e *Listed[syncer.Pod], o *step) bool {
 // is compared when it is told what stands.
 func (s *State) regrade(event string, o *step) {
 	s.compare(nil, "Cluster", event, o)
-	o.WantStanding = o.WantStanding || s.starting()
+	o.WantPublished = o.WantPublished || s.starting()
 }
 
 // compare has all replicas compared that the pods of a stream are in; nil: of all streams.

@@ -71,12 +71,12 @@ func gone(scope Scope, key syncer.Key, uid string, revision uint64, arrived time
 // step plays an event and writes what comes of it. It returns the effects, and the replicas
 // that are written.
 func (w *world) step(e Event) (Effects, []syncer.Key) {
-	if _, stood := e.(Stood); stood {
+	if _, stood := e.(Published); stood {
 		w.wants = false
 	}
 	effects := w.state.Step(w.now, e)
 	w.asked = append(w.asked, effects.Ask...)
-	w.wants = w.wants || effects.WantStanding
+	w.wants = w.wants || effects.WantPublished
 	var written []syncer.Key
 	for _, c := range effects.Dirty {
 		if w.write(c.Replica) {
@@ -146,9 +146,9 @@ func sameEndpoints(a, b []syncer.Endpoint) bool {
 }
 
 // standing is what stands, as the state is told of it.
-func (w *world) standing() (all Stood) {
+func (w *world) standing() (all Published) {
 	for _, replica := range slices.SortedFunc(maps.Keys(w.services), syncer.Key.Compare) {
-		all.Replicas = append(all.Replicas, Standing{replica, slices.Clone(w.stands[replica])})
+		all.Replicas = append(all.Replicas, PublishedShare{replica, slices.Clone(w.stands[replica])})
 	}
 	return all
 }
