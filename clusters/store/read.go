@@ -113,8 +113,8 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 	})
 }
 
-// Gives reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
-func (s *Store) Gives(replica, pod syncer.Key, now time.Time) bool {
+// Contributes reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
+func (s *Store) Contributes(replica, pod syncer.Key, now time.Time) bool {
 	svc, rec := s.replica(replica), s.record(pod)
 	return svc != nil && rec != nil && svc.groups.has(rec.group) &&
 		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target.Key == pod })
