@@ -123,7 +123,7 @@ func TestARotatedCredential(t *testing.T) {
 	}
 }
 
-// TestARefusedKubeconfig: its cluster goes on with the former one until it is mended.
+// TestARefusedKubeconfig: its cluster continues with the former one until it is mended.
 func TestARefusedKubeconfig(t *testing.T) {
 	w, m := start(t, two)
 	was := w.Loaded().Members["a"].Hash
@@ -233,7 +233,7 @@ func TestSecretsAreMembers(t *testing.T) {
 		t.Errorf("members are %s", got)
 	}
 	if d := l.Config.Clusters[2]; d.Namespaces.Include[0] != "shop" || l.Members["d"].REST.Host != "https://d2" {
-		t.Error("one with refused settings does not go on with the former ones, and with a new credential")
+		t.Error("one with refused settings does not continue with the former ones, and with a new credential")
 	}
 	if l.Members["e"].REST != nil || l.Members["f"].REST != nil {
 		t.Error("one whose settings were never accepted is followed")

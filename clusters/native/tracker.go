@@ -17,8 +17,8 @@ import (
 // Services that either side knows.
 type Tracker struct {
 	services map[syncer.Key]*pair
-	// listed is true once all of theirs was told: before that, what is not known of
-	// theirs says nothing.
+	// listed is true once all of theirs was listed: before that, nothing follows from
+	// what is not known of theirs.
 	listed bool
 	// seen is since when both sides have been followed without a gap.
 	seen time.Time
@@ -43,8 +43,8 @@ func (t *Tracker) See(at time.Time) { t.seen = at }
 
 // Ours takes what Tributary computed, from an event that arrived at the given
 // time; present is false when the Service is gone or not to be compared. late is as
-// for Theirs: what we computed from an event may be told here after their answer
-// to it was.
+// for Theirs: what we computed from an event may come here after their reaction
+// to it.
 func (t *Tracker) Ours(key syncer.Key, expected Expected, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
 	if p.hasOurs == present && p.ours.equal(expected) {
