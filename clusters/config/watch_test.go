@@ -130,7 +130,7 @@ func TestARefusedKubeconfig(t *testing.T) {
 	m.write("/t/a", reach("a", "2")[:150])
 	l := next(t, w)
 	if l.Members["a"].Hash != was || l.Members["a"].REST == nil {
-		t.Error("the former way is given up")
+		t.Error("the former way is dropped")
 	}
 	wantErr(t, l.Err(), "/t/a: line 1: this is no kubeconfig")
 	m.write("/t/a", reach("a", "2"))

@@ -51,7 +51,7 @@ func TestDecodePod(t *testing.T) {
 		{"odd spellings", func(p *corev1.Pod) {
 			p.Status.PodIPs = []corev1.PodIP{{IP: "010.001.01.1"}, {IP: "::ffff:10.0.0.2"}, {IP: "FD00:0:0::1"}}
 		}, func(p *syncer.Pod) { p.IPs = addr("10.1.1.1", "10.0.0.2", "fd00::1") }},
-		{"what is no address is kept as text", func(p *corev1.Pod) {
+		{"what is no address is stored as text", func(p *corev1.Pod) {
 			p.Status.PodIPs = []corev1.PodIP{{IP: "<nil>"}, {IP: "fe80::1%eth0"}, {IP: ""}, {IP: "10.0.0.256"}, {IP: strings.Repeat("1", 1<<20)}}
 		}, func(p *syncer.Pod) {
 			p.IPs = []syncer.PodIP{{Raw: "<nil>"}, {Raw: "fe80::1%eth0"}, {}, {Raw: "10.0.0.256"}, {Raw: strings.Repeat("1", maxRaw)}}

@@ -23,7 +23,7 @@ type Access struct {
 	renewal *time.Timer
 	ended   context.Context
 	end     context.CancelFunc
-	opening chan struct{} // is held by who changes session: the newest credential has to be the last
+	opening chan struct{} // is held by whoever changes session: the newest credential has to be the last
 	session atomic.Pointer[Session]
 }
 

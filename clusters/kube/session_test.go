@@ -83,7 +83,7 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 			}
 		})
 	})
-	t.Run("behind a connection that a proxy keeps", func(t *testing.T) {
+	t.Run("behind a connection that a proxy holds open", func(t *testing.T) {
 		play(t, true, some, func(s *scene) {
 			s.pass(time.Minute)
 			s.told()

@@ -5,7 +5,7 @@
 // writes, resource versions, compare-and-swap, preconditions, finalizers, pages, watches that resume
 // or expire, and the refusals of a real server. A newcomer starts at NewServer.
 //
-// Package apitest serves it over HTTP, e2e/simulation plays with it, and e2e/simulation/reality holds it to a real
+// Package apitest serves it over HTTP, e2e/simulation plays with it, and e2e/simulation/reality compares it with a real
 // kube-apiserver: both are sent the same random requests, and have to answer the same.
 //
 // What never happens here: a goroutine, a lock, a look at a clock other than that passed to NewServer.
