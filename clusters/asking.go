@@ -18,15 +18,15 @@ import (
 // mostAsked is how many questions of a member are under way at most.
 const mostAsked = 100
 
-// Questions are those that wait to be asked. Many are under way at a time: half as many after
-// each answer that the server is busy, and one more after every other.
+// Questions limits how many questions are under way: half as many after each answer that the
+// server is busy, and one more after every other.
 type Questions struct {
 	Waiting []member.Question
-	// asked are under way; the limit is less than mostAsked by so many.
+	// asked are under way; the limit is mostAsked-less.
 	asked, less int
 }
 
-// Next takes a question if there is one and room for it.
+// Next takes a question if there is one and the limit allows it.
 func (qs *Questions) Next() (q member.Question, ok bool) {
 	if len(qs.Waiting) == 0 || qs.asked >= mostAsked-qs.less {
 		return q, false
@@ -36,7 +36,7 @@ func (qs *Questions) Next() (q member.Question, ok bool) {
 	return q, true
 }
 
-// Answered notes that one is not under way any more.
+// Answered notes that a question is not under way any more.
 func (qs *Questions) Answered(busy bool) {
 	qs.asked--
 	if busy {
@@ -86,7 +86,7 @@ func (m *Member) answer(q member.Question) (member.Answer, error) {
 	return a, err
 }
 
-// ValueOf is an object as the state takes it; nil: it is of no kind that was asked for.
+// ValueOf is an object as the state stores it; nil: it is of no kind that is asked for.
 func ValueOf(d *decode.Decoder, o runtime.Object) any {
 	switch o := o.(type) {
 	case *corev1.Pod:

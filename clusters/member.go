@@ -27,7 +27,7 @@ const tickEvery = 250 * time.Millisecond
 var errNoAccess = errors.New("there is no kubeconfig that can be used")
 
 // Member is one member cluster: its state, behind one lock, and what runs for it. What steps of
-// the state ask for is collected under the lock, and begun by the one loop in run.
+// the state ask for is collected under the lock, and started by the loop in run.
 type Member struct {
 	name    string
 	options *Options
@@ -39,24 +39,24 @@ type Member struct {
 	stop  context.CancelFunc
 	ctx   context.Context // ends with stop
 	tasks sync.WaitGroup
-	// work has a signal while there is something to begin, stands while it is to be looked up what
-	// stands of the member.
-	work, stands chan struct{}
+	// work has a signal while there is something to start, published while what is published of
+	// the member has to be read.
+	work, published chan struct{}
 
 	mu       sync.Mutex // of all below
 	state    *member.State
 	settings Settings
 	decoder  *decode.Decoder
-	noted    metrics.ClusterStatus // but what is read off the others when it is asked for
-	// What steps have asked for and is not begun.
+	noted    metrics.ClusterStatus // without what status takes from the others
+	// What steps have asked for and is not started.
 	questions Questions
 	relist    []member.Scope
 }
 
-// newMember returns a member that is known by a UID; empty: not yet. It ends with ctx.
+// newMember returns a member with a UID; empty: it is not known yet. It ends with ctx.
 func newMember(ctx context.Context, options *Options, s Settings, uid string) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
-		pin: kube.NewPin(uid), work: make(chan struct{}, 1), stands: make(chan struct{}, 1), settings: s, decoder: s.decoder(),
+		pin: kube.NewPin(uid), work: make(chan struct{}, 1), published: make(chan struct{}, 1), settings: s, decoder: s.decoder(),
 		noted: metrics.ClusterStatus{Name: s.Cluster.Name}}
 	m.ctx, m.stop = context.WithCancel(ctx)
 	m.access = kube.NewAccess(m.open)
@@ -89,7 +89,7 @@ func (m *Member) run() {
 	m.tasks.Wait()
 }
 
-// begin begins what steps have asked for.
+// begin starts what steps have asked for.
 func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
 	scopes, relist := m.state.Scopes(), m.relist
@@ -110,8 +110,8 @@ func (m *Member) tick() {
 	m.step(member.Tick{Ahead: ahead})
 }
 
-// step takes an event into the state, tells which replicas it dirties, and notes what is to be
-// begun. It may be called from any goroutine.
+// step applies an event to the state, reports the replicas that it dirties, and collects what is to
+// be started. It may be called from any goroutine.
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
@@ -124,8 +124,8 @@ func (m *Member) step(e member.Event) {
 	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
 	}
-	if effects.WantStanding {
-		signal(m.stands)
+	if effects.WantPublished {
+		signal(m.published)
 	}
 	if effects.Listed {
 		m.options.Listed()
@@ -145,30 +145,30 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// lookUp tells the state what stands of the member, whenever that is wanted.
+// lookUp tells the state what is published of the member, whenever it wants that.
 func (m *Member) lookUp() {
 	for m.ctx.Err() == nil {
 		select {
 		case <-m.ctx.Done():
-		case <-m.stands:
-			if standing := m.options.Standing(m.ctx, m.name); m.ctx.Err() == nil {
-				m.step(member.Stood{Replicas: standing})
+		case <-m.published:
+			if shares := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
+				m.step(member.Published{Replicas: shares})
 			}
 		}
 	}
 }
 
-// lead prepares for this process to begin to write, and reports whether the member goes on: if
-// it is not followed at this moment, another may have seen and written more (T5).
+// lead prepares for this process to begin to write, and reports whether the member continues: if
+// it is not followed at this moment, another process may have seen and written more (T5).
 func (m *Member) lead() (goesOn bool) {
-	signal(m.stands) // another may have written since it was looked up
+	signal(m.published) // another process may have written since it was read
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Followed()
 }
 
-// give returns what the member gives to a replica.
-func (m *Member) give(replica syncer.Key) member.Share {
+// share returns the member's share of a replica.
+func (m *Member) share(replica syncer.Key) member.Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := m.state.Give(replica)
@@ -182,15 +182,15 @@ func (m *Member) give(replica syncer.Key) member.Share {
 	return share
 }
 
-// reading is what objects are read with from now on.
+// reading returns what objects are read with from now on.
 func (m *Member) reading() (*decode.Decoder, *rules.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.decoder, m.settings.Rules
 }
 
-// apply goes over to settings by which the member is read as before. What changes but for
-// credentials is told to the state.
+// apply switches to settings by which the member is read as before. Changes other than those of
+// credentials go to the state.
 func (m *Member) apply(s Settings) {
 	m.mu.Lock()
 	former := m.settings
@@ -209,7 +209,7 @@ func (m *Member) apply(s Settings) {
 	}
 }
 
-// open opens a session with the credential that counts now.
+// open opens a session with the current credential.
 func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	m.mu.Lock()
 	access := m.settings.Access

@@ -20,31 +20,31 @@ import (
 
 // Options are what all members have in common. All must be set.
 type Options struct {
-	// Dirty is told which replicas to compare. It is called by the goroutines of members, at once
-	// or one after another, and holds them up while it lasts. No lock of theirs is held. bulk:
-	// nobody waits for a single one of them.
+	// Dirty is called with the replicas to compare, by the goroutines of members, also
+	// concurrently, and blocks them while it runs. No lock of theirs is held. bulk: none of the
+	// replicas is urgent.
 	Dirty func(member string, changes []member.Change, bulk bool)
-	// Listed is told, likewise, that a member has come to be listed.
+	// Listed is called, likewise, when a member has been listed.
 	Listed func()
-	// Standing returns what stands of a member in the ingress cluster, once that has been
+	// Published returns what is published of a member, once the ingress cluster has been
 	// listed; it ends with its context.
-	Standing func(ctx context.Context, member string) []member.Standing
-	// Identity is the UID by which a member is on record; empty: it is not.
+	Published func(ctx context.Context, member string) []member.PublishedShare
+	// Identity returns the UID of a member that is on record; empty: none is.
 	Identity func(member string) string
-	// Learned is told by what a member is known, each time it is connected.
+	// Learned is called with the UID of a member each time it is connected.
 	Learned func(member, uid string)
 	// Wrap observes a member's requests.
 	Wrap func(member string) func(http.RoundTripper) http.RoundTripper
-	// NativeLag is told how far a member's own controllers were behind.
+	// NativeLag is called with how far a member's own controllers were behind.
 	NativeLag func(member string, lag time.Duration)
 	// Version of the product, for the User-Agent.
 	Version string
 	Logger  *slog.Logger
 }
 
-// Set is the members that the configuration names. They run from when they are applied until
-// Run, which is called once, ends them; all else may be called at any time, from any goroutine,
-// and waits for no cluster.
+// Set has the members of the configuration. They run from when they are applied until Run,
+// which is called once, ends them; all else may be called at any time, from any goroutine, and
+// waits for no cluster.
 type Set struct {
 	options Options
 	members atomic.Pointer[[]*Member] // sorted by name; replaced, never changed
@@ -63,9 +63,9 @@ func NewSet(options Options) *Set {
 	return s
 }
 
-// Apply makes the members those of the settings. One that is not among them is gone from
-// every view when Apply returns, and ends some time later. One that is goes on, unless other
-// objects of it are to be read: then another takes its place, which knows its identity.
+// Apply sets the members to those of the settings. One that is not among them is gone from
+// every view when Apply returns, and ends some time later. One that is continues, unless other
+// objects of it are to be read: then a new one with its identity replaces it.
 func (s *Set) Apply(all []Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Set) Apply(all []Settings) {
 	s.replace(members)
 }
 
-// replace makes the members those that are given. The caller holds mu.
+// replace sets the members, and ends and starts what differs. The caller holds mu.
 func (s *Set) replace(members []*Member) {
 	former := s.all()
 	s.members.Store(&members)
@@ -110,25 +110,25 @@ func (s *Set) replace(members []*Member) {
 func (s *Set) Run(ctx context.Context) {
 	<-ctx.Done()
 	s.mu.Lock()
-	s.end() // nobody is started from here on
+	s.end() // no member is started from here on
 	s.mu.Unlock()
 	s.tasks.Wait()
 }
 
 func (s *Set) all() []*Member { return *s.members.Load() }
 
-// MemberShare is what one member gives to a replica. Its Keep may be called at any time.
+// MemberShare is the share of one member. Its Keep may be called at any time.
 type MemberShare struct {
 	Member string
 	member.Share
 }
 
-// Give returns what each member gives to a replica, by name of the member.
+// Give returns each member's share of a replica, by name of the member.
 func (s *Set) Give(replica syncer.Key) []MemberShare {
-	return each(s, func(m *Member) MemberShare { return MemberShare{m.name, m.give(replica)} })
+	return each(s, func(m *Member) MemberShare { return MemberShare{m.name, m.share(replica)} })
 }
 
-// each is something of each member, by name of the member.
+// each returns a value of each member, by name of the member.
 func each[T any](s *Set, of func(*Member) T) []T {
 	all := s.all()
 	out := make([]T, len(all))
@@ -138,7 +138,7 @@ func each[T any](s *Set, of func(*Member) T) []T {
 	return out
 }
 
-// Replicas are those that the members give anything to, sorted.
+// Replicas are those that the members contribute to, sorted.
 func (s *Set) Replicas() (keys []syncer.Key) {
 	for _, m := range s.all() {
 		m.mu.Lock()
@@ -158,14 +158,14 @@ func (s *Set) AllListed() bool {
 	})
 }
 
-// Lead says that this process begins to write. In place of members that are not followed at this
-// moment others begin anew.
+// Lead is called when this process begins to write. Members that are not followed at this moment
+// are replaced by ones that start anew.
 func (s *Set) Lead() {
 	s.anew(func(m *Member) (uid string, is bool) { return m.pin.Known(), !m.lead() })
 }
 
-// Recorded says that the identity of a member on record is another one: if the member is
-// followed as another cluster, one that starts anew takes its place (T4).
+// Recorded is called when the identity of a member on record has changed: if the member is
+// followed as another cluster, one that starts anew replaces it (T4).
 func (s *Set) Recorded(name string) {
 	s.anew(func(m *Member) (uid string, is bool) {
 		uid = s.options.Identity(m.name)
@@ -173,7 +173,7 @@ func (s *Set) Recorded(name string) {
 	})
 }
 
-// anew has others that are known by a UID take the place of some members.
+// anew replaces some members by ones that start anew with a UID.
 func (s *Set) anew(which func(*Member) (uid string, is bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

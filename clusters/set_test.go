@@ -33,15 +33,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // scene is a set that follows fake clusters, and an ingress cluster to which shares are
 // written at once.
 type scene struct {
-	t       *testing.T
-	set     *Set
-	api     *fakeAPI
-	mu      sync.Mutex
-	dirty   []string
-	stands  map[syncer.Key][]syncer.Endpoint
-	learned map[string]string
-	record  string // what Identity says
-	lags    []time.Duration
+	t         *testing.T
+	set       *Set
+	api       *fakeAPI
+	mu        sync.Mutex
+	dirty     []string
+	published map[syncer.Key][]syncer.Endpoint
+	learned   map[string]string
+	record    string // what Identity says
+	lags      []time.Duration
 }
 
 var web = syncer.Key{Namespace: "shop", Name: "web"}
@@ -49,8 +49,8 @@ var web = syncer.Key{Namespace: "shop", Name: "web"}
 // play runs a test in virtual time, with one member "a" that is not applied yet.
 func play(t *testing.T, test func(s *scene)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{t: t, api: newFakeAPI("uid-a"), stands: map[syncer.Key][]syncer.Endpoint{}, learned: map[string]string{}}
-		s.set = NewSet(Options{Dirty: s.markDirty, Listed: func() {}, Standing: s.standing,
+		s := &scene{t: t, api: newFakeAPI("uid-a"), published: map[syncer.Key][]syncer.Endpoint{}, learned: map[string]string{}}
+		s.set = NewSet(Options{Dirty: s.markDirty, Listed: func() {}, Published: s.readPublished,
 			Identity:  func(string) string { return s.record },
 			Learned:   func(name, uid string) { s.mu.Lock(); s.learned[name] = uid; s.mu.Unlock() },
 			Wrap:      func(string) func(http.RoundTripper) http.RoundTripper { return nil },
@@ -76,18 +76,18 @@ func (s *scene) markDirty(name string, changes []member.Change, bulk bool) {
 		s.dirty = append(s.dirty, fmt.Sprintf("%s %s %s %s", name, c.Replica, c.Effect, c.Cause.Event))
 		for _, share := range s.set.Give(c.Replica) {
 			if share.Member == name {
-				s.stands[c.Replica] = written(share, s.stands[c.Replica])
+				s.published[c.Replica] = written(share, s.published[c.Replica])
 			}
 		}
 	}
 }
 
-// written is what stands after a share was written over what stood.
-func written(share MemberShare, stood []syncer.Endpoint) (all []syncer.Endpoint) {
+// written is what is published after a share was written over what was published before.
+func written(share MemberShare, before []syncer.Endpoint) (all []syncer.Endpoint) {
 	if share.Listed {
 		all = slices.Clone(share.Given.Endpoints)
 	}
-	for _, e := range stood {
+	for _, e := range before {
 		if slices.ContainsFunc(all, func(g syncer.Endpoint) bool { return g.Target == e.Target && g.Addr == e.Addr }) {
 			continue
 		}
@@ -107,11 +107,11 @@ func written(share MemberShare, stood []syncer.Endpoint) (all []syncer.Endpoint)
 	return all
 }
 
-func (s *scene) standing(context.Context, string) (all []member.Standing) {
+func (s *scene) readPublished(context.Context, string) (all []member.PublishedShare) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, endpoints := range s.stands {
-		all = append(all, member.Standing{Replica: key, Endpoints: slices.Clone(endpoints)})
+	for key, endpoints := range s.published {
+		all = append(all, member.PublishedShare{Replica: key, Endpoints: slices.Clone(endpoints)})
 	}
 	return all
 }
@@ -133,14 +133,14 @@ func (s *scene) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// want compares what stands in shop/web.
+// want compares what is published in shop/web.
 func (s *scene) want(endpoints string) {
 	s.t.Helper()
 	s.pass(50 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var is []string
-	for _, e := range s.stands[web] {
+	for _, e := range s.published[web] {
 		text := e.Addr.String()
 		if e.Grade != syncer.Ready {
 			text += " " + e.Grade.String()
@@ -201,7 +201,7 @@ func TestFollows(t *testing.T) {
 		s.api.put(pod("web-2", "10.0.0.2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
 		s.want("")
 		s.pass(time.Hour)
-		if s.learned["a"] != "uid-a" || !s.set.AllListed() || len(s.set.Replicas()) != 1 || s.api.count("list pods") > 2 { // one may be that of the day
+		if s.learned["a"] != "uid-a" || !s.set.AllListed() || len(s.set.Replicas()) != 1 || s.api.count("list pods") > 2 { // one may be the daily list
 			t.Errorf("learned %q, listed %v, replicas %v, lists %d", s.learned, s.set.AllListed(), s.set.Replicas(), s.api.count("list pods"))
 		}
 		status := s.set.Status()[0]
@@ -210,12 +210,12 @@ func TestFollows(t *testing.T) {
 		}
 		s.set.Apply(nil)
 		if len(s.set.Give(web)) != 0 || !s.set.AllListed() {
-			t.Error("a member that was taken out gives something")
+			t.Error("a member that was removed contributes something")
 		}
 	})
 }
 
-// A list that lacks live pods, of a watch cache that is behind.
+// A list from a stale watch cache lacks live pods.
 func TestAsksForWhatListsLack(t *testing.T) {
 	play(t, func(s *scene) {
 		s.api.put(service(), pod("web-1", "10.0.0.1"), pod("web-2", "10.0.0.2"))
@@ -231,15 +231,15 @@ func TestAsksForWhatListsLack(t *testing.T) {
 	})
 }
 
-// What stood before the process began, and died meanwhile; nobody may tell at first.
-func TestStartAsksForWhatStands(t *testing.T) {
+// A published pod died before the process began; at first the server does not answer.
+func TestStartAsksForWhatIsPublished(t *testing.T) {
 	play(t, func(s *scene) {
 		s.api.put(service(), pod("web-1", "10.0.0.1"))
 		s.set.Apply(s.settings())
 		s.want("10.0.0.1")
-		dead := s.stands[web][0]
+		dead := s.published[web][0]
 		dead.Addr, dead.Target.Name, dead.Target.UID = dead.Addr.Next(), "web-2", "web-2-a"
-		s.stands[web] = append(s.stands[web], dead)
+		s.published[web] = append(s.published[web], dead)
 		s.api.with(func() {
 			s.api.refuse = func(r *http.Request) int {
 				if strings.Contains(r.URL.Path, "/pods/") {
@@ -317,7 +317,7 @@ func TestSettingsBeginAnewOnlyWhatChanged(t *testing.T) {
 	})
 }
 
-func TestRefusedNamespaceKeepsWhatStands(t *testing.T) {
+func TestRefusedNamespaceRetainsWhatIsPublished(t *testing.T) {
 	play(t, func(s *scene) {
 		two := func(o *Settings) { o.Cluster.Namespaces = config.Namespaces{Include: []string{"shop", "other"}} }
 		s.api.put(service(), pod("web-1", "10.0.0.1"))
@@ -373,7 +373,7 @@ func TestAnotherClusterIsNotHeardBeforeItIsAccepted(t *testing.T) {
 		s.set.Apply(s.settings(func(o *Settings) { o.Access.REST, o.Access.Hash = other.config("b"), "b" }))
 		s.pass(5 * time.Second)
 		s.want("10.0.0.1")
-		s.record = "" // who takes its place knows what it is without
+		s.record = "" // the member that replaces it knows the identity nevertheless
 		s.set.Apply(s.settings(func(o *Settings) {
 			o.Access.REST, o.Access.Hash, o.Annotations = other.config("b"), "b", []string{"example.com/*"}
 		}))
@@ -462,7 +462,7 @@ func TestObservesMembersOwnEndpoints(t *testing.T) {
 	})
 }
 
-// A server that is busy is asked less, and more again when it is not.
+// A busy server is asked less, and more again when it is not busy.
 func TestQuestionsHalve(t *testing.T) {
 	qs := Questions{}
 	ask := func(n int, busy bool, want int) {

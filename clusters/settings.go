@@ -35,15 +35,15 @@ func SettingsOf(loaded *config.Loaded) []Settings {
 	return all
 }
 
-// reading is all of the settings by which objects are chosen and read, but for rules, as one
-// comparable text. With another one the member is read from nothing, by another Member.
+// reading is all of the settings by which objects are selected and read, but for rules, as one
+// comparable text. If it differs, another Member reads everything anew.
 func (s *Settings) reading() string {
 	c := s.Cluster
 	c.Drain, c.AllowedCIDRs, c.HoldSilentNodes, c.StableFor, c.StaleAfter = false, nil, "", "", ""
 	return c.Settings() + strings.Join(s.Annotations, "\n")
 }
 
-// config is what the member's state goes by.
+// config is the configuration of the member's state.
 func (s *Settings) config() member.Config {
 	c := &s.Cluster
 	excluded := c.Replicates()
@@ -62,7 +62,7 @@ func (s *Settings) config() member.Config {
 // decoder returns what objects are read with.
 func (s *Settings) decoder() *decode.Decoder {
 	o := decode.Options{Keep: (&config.Replicas{CopyAnnotations: s.Annotations}).CopiesAnnotation()}
-	if !s.Rules.Empty() { // or each pod would be decoded whole for them
+	if !s.Rules.Empty() { // for Match each pod is decoded as a whole
 		o.Match = s.Rules.Match
 	}
 	return decode.New(o)

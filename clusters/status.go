@@ -83,7 +83,7 @@ func (m *Member) failed(err error) {
 	m.log.Debug("cluster answers with an error", "error", err)
 }
 
-// Status returns how each member stands, by name. It takes a walk over all Services.
+// Status returns the state of each member, by name. It walks over all Services.
 func (s *Set) Status() []metrics.ClusterStatus {
 	return each(s, (*Member).status)
 }
@@ -146,7 +146,7 @@ type Explained struct {
 	Found    bool
 	Excluded string
 	store.Explained
-	// Share is what it gives; Questions are those that are open about it and its pods.
+	// Share is the member's share; Questions are those that are open about it and its pods.
 	Share     member.Share
 	Questions []member.Question
 }
@@ -157,7 +157,7 @@ func (s *Set) Explain(replica syncer.Key) []Explained {
 }
 
 func (m *Member) explain(replica syncer.Key) Explained {
-	out := Explained{Member: m.name, Share: m.give(replica)}
+	out := Explained{Member: m.name, Share: m.share(replica)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if out.Explained, out.Found = m.state.Tables().Explain(replica, m.state.Clock()); out.Found {

@@ -17,9 +17,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// LivePods and HandWrittenSlices are selectors of streams. They keep off the wire pods that have
-// finished, which are gone, and slices that controllers derive from what is read here at its
-// source.
+// LivePods and HandWrittenSlices are selectors of streams. They leave out pods that have finished,
+// which are gone, and slices that controllers derive from what is read here at its source.
 const (
 	LivePods          = "status.phase!=Succeeded,status.phase!=Failed"
 	HandWrittenSlices = syncer.LabelServiceName + "," + syncer.LabelSliceManagedBy +
@@ -30,19 +29,19 @@ const (
 var resources = [...]kube.Resource{member.Pods: kube.Pods, member.Services: kube.Services,
 	member.Endpoints: kube.Endpoints, member.EndpointSlices: kube.EndpointSlices}
 
-// stream is a follower that runs.
+// stream is a running follower.
 type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	relist func()
 }
 
-// follow makes what runs what is to be followed, and has some listed again while they go on.
+// follow starts and ends streams so that those of scopes run, and has some listed again meanwhile.
 func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []member.Scope) {
 	for scope, s := range running {
 		if !slices.Contains(scopes, scope) {
 			s.cancel()
-			<-s.done // nothing of it is told any more when the same is followed again
+			<-s.done // no event of it may come once the same scope is followed again
 			delete(running, scope)
 		}
 	}
@@ -55,7 +54,7 @@ func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []membe
 	}
 }
 
-// stream begins to follow a scope.
+// stream starts to follow a scope.
 func (m *Member) stream(scope member.Scope) *stream {
 	q := kube.Query{Resource: resources[scope.Kind], Namespace: scope.Namespace}
 	if scope.Name != "" {
@@ -74,7 +73,7 @@ func (m *Member) stream(scope member.Scope) *stream {
 	return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Slice))
 }
 
-// byType reads objects of which there are few events by way of their type.
+// byType reads objects by way of their type: of these there are few events.
 func byType[T member.Object, O runtime.Object](of kube.Resource, read func(*decode.Decoder, O) store.Versioned[T]) func(*decode.Decoder, []byte) (store.Versioned[T], error) {
 	return func(d *decode.Decoder, content []byte) (v store.Versioned[T], err error) {
 		object, err := of.Object(content)
@@ -105,7 +104,7 @@ func follow[T member.Object](m *Member, scope member.Scope, q kube.Query, read f
 	return s
 }
 
-// Intake takes what a stream shows into a state, by Step. Failed is told why it is not followed.
+// Intake turns what a stream shows into events for Step. Failed is called with why it is not followed.
 type Intake[T member.Object] struct {
 	Scope  member.Scope
 	Step   func(member.Event)

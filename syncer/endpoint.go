@@ -65,10 +65,10 @@ const (
 	KindEndpointSlices
 )
 
-// StandingGrade is the grade of an endpoint as a slice has it that stands: reserve says that
+// PublishedGrade is the grade of an endpoint as a slice has it that stands: reserve says that
 // the slice names it as one of the reserve. It is the grade that a Contribution gives to it
 // again, so that a comparison finds no difference.
-func (e *Endpoint) StandingGrade(reserve bool) Grade {
+func (e *Endpoint) PublishedGrade(reserve bool) Grade {
 	switch {
 	case e.Terminating:
 		return NotReady

@@ -85,7 +85,7 @@ func (h *handWritten) mirror() []Endpoint {
 func mirrored(a Address, ports []Port, ready bool) Endpoint {
 	e := Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
 		NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
-	e.Grade = e.StandingGrade(false)
+	e.Grade = e.PublishedGrade(false)
 	return e
 }
 
@@ -107,7 +107,7 @@ func (h *handWritten) slice(s *Slice) {
 			continue
 		}
 		e.Addr, e.Hostname, e.NodeName = a.Addr, a.Hostname, a.NodeName
-		e.Only, e.Grade = KindEndpointSlices, e.StandingGrade(false)
+		e.Only, e.Grade = KindEndpointSlices, e.PublishedGrade(false)
 		for _, list := range splitByName(ports) {
 			e.Ports = list
 			h.sliced = append(h.sliced, e)

@@ -143,7 +143,7 @@ func TestGradesOfWhatIsWrittenByHand(t *testing.T) {
 	subsets := []Subset{{Ready: addresses("10.9.0.4"), NotReady: addresses("10.9.0.5"), Ports: []Port{dbPort}}}
 	got := HandWritten(handService(), subsets, []Slice{slice}, false, Options{})
 	for i, want := range []Grade{Ready, NotReady, NotReady, Ready, NotReady} {
-		if e := got.Endpoints[i]; e.Grade != want || e.StandingGrade(false) != want {
+		if e := got.Endpoints[i]; e.Grade != want || e.PublishedGrade(false) != want {
 			t.Errorf("%v is of grade %v, want %v", e.Addr, e.Grade, want)
 		}
 	}

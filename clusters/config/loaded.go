@@ -60,7 +60,7 @@ type Access struct {
 	Err error
 }
 
-// with is the way that was accepted, or the former one and why.
+// with returns the way that was accepted, or the former one with the error.
 func (a Access) with(accepted *kubeconfig.Accepted, err error) Access {
 	if err != nil {
 		a.Err = err
@@ -69,9 +69,9 @@ func (a Access) with(accepted *kubeconfig.Accepted, err error) Access {
 	return Access{Accepted: *accepted}
 }
 
-// keeping is the configuration with those fields of another that cannot change while a
+// withFixed is the configuration with those fields of another that cannot change while a
 // process runs, and the names of those in which they differ.
-func (c *Config) keeping(started *Config) (running *Config, differ []string) {
+func (c *Config) withFixed(started *Config) (running *Config, differ []string) {
 	out := *c
 	out.Clusters = slices.Clone(c.Clusters)
 	for _, f := range []struct {
@@ -137,8 +137,8 @@ func (s Secret) member(c *Config) (Cluster, error) {
 }
 
 // addSecrets puts the members that are Secrets after those of the file, which win where
-// names meet. One whose settings are refused goes on with those that it had before. If it
-// had none it is a member that is not followed: its endpoints stay.
+// names collide. One whose settings are refused continues with those that it had before. If
+// it had none it is a member that is not followed: its endpoints stay.
 func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
 		named := func(m Cluster) bool { return m.Name == s.Name }

@@ -134,7 +134,7 @@ func (r *Replicas) CopiesLabel() func(key string) bool { return copies(r.CopyLab
 func (r *Replicas) CopiesAnnotation() func(key string) bool { return copies(r.CopyAnnotations) }
 
 func copies(globs []string) func(key string) bool {
-	// Globs of paths keep a slash apart; here it is a character like any other.
+	// In path.Match no wildcard matches a slash; here it is a character like any other.
 	unslashed := strings.NewReplacer("/", "\x00")
 	all := make([]string, len(globs))
 	for i, glob := range globs {
@@ -164,7 +164,7 @@ func (c *Config) paths() []*string {
 	return out
 }
 
-// parsed is a selector that Validate has taken.
+// parsed is a selector that Validate has accepted.
 func parsed(selector string) labels.Selector {
 	out, err := labels.Parse(selector)
 	if err != nil {

@@ -118,6 +118,6 @@ func TestSelects(t *testing.T) {
 		}
 	}
 	if selects(syncer.Key{Namespace: "pay-a", Name: "web"}, map[string]string{"hidden": ""}) {
-		t.Error("a replica that the selector leaves out is told")
+		t.Error("a sink is told of a replica that the selector leaves out")
 	}
 }

@@ -157,7 +157,7 @@ func decode(text []byte) *Config {
 	return c
 }
 
-// member is one that is given by a text, on top of what all share.
+// member is the one that a text describes, on top of what all share.
 func (c *Config) member(text []byte) Cluster {
 	out := Cluster{ClusterSettings: defaultSettings()}
 	overlay(&out, c.shared, text)
@@ -165,7 +165,7 @@ func (c *Config) member(text []byte) Cluster {
 }
 
 // overlay puts texts on top of what a struct has: a list as a whole, a mapping field by
-// field. What is wrong with them strict has found.
+// field. strict has reported what is wrong with them.
 func overlay(into any, texts ...[]byte) {
 	for _, text := range texts {
 		if len(text) > 0 {

@@ -32,8 +32,8 @@ func mustParse(t testing.TB, text string) *Config {
 
 const oneMember = "clusters: [{name: idc-a, kubeconfig: idc-a.kubeconfig}]"
 
-// TestDefaultsAreThoseOfTheContract: a file that gives only what must be given is the one
-// that spells out every default, and that one has every field.
+// TestDefaultsAreThoseOfTheContract: a file that has only what it must have is equal to the
+// one that spells out every default, and that one has every field.
 func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	short := mustParse(t, "ingress: {kubeconfig: ingress.kubeconfig}\n"+oneMember)
 	long := mustParse(t, read(t, "testdata/defaults.yaml"))
@@ -78,7 +78,7 @@ sinks: [{name: s, url: "https://x/", auth: {bearerTokenFile: token}}]`)
 	}
 }
 
-// TestFaults: whatever is wrong is told at once, each with its field and what to do.
+// TestFaults: all that is wrong is reported at once, each with its field and what to do.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "is empty; it may be cut off",
@@ -169,7 +169,7 @@ func TestWhatIsTaken(t *testing.T) {
 	mustParse(t, read(t, "testdata/example.yaml"))
 }
 
-// FuzzParse: no text makes Parse panic, and what it takes is valid and means the same when
+// FuzzParse: no text makes Parse panic, and what it accepts is valid and means the same when
 // it is written again.
 func FuzzParse(f *testing.F) {
 	f.Add(read(f, "testdata/defaults.yaml"))
@@ -180,7 +180,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("/t/f", []byte(text))
 		if err != nil {
 			if err.Error() == "" {
-				t.Fatal("a fault without a word")
+				t.Fatal("a fault without a text")
 			}
 			return
 		}

@@ -23,14 +23,14 @@ import (
 	"tributary.dev/tributary/internal/golden"
 )
 
-// What is made of the comments and defaults of the types, so that a field and its
-// description cannot part.
+// What is generated from the comments and defaults of the types, so that a field and its
+// description agree.
 const (
 	schemaFile    = "../../deploy/schema/config.v1alpha1.json"
 	referencePage = "../../docs/reference/configuration.md"
 )
 
-// required are the fields that must be given, closed what those of a closed list may be.
+// required are the fields that must be set, closed the values of those of a closed list.
 var (
 	required = []string{
 		"clusters[].name", "clusters[].kubeconfig", "replicas.failover[].namespaces", "replicas.failover[].order",
@@ -238,7 +238,7 @@ func (f *described) schema() map[string]any {
 const durations = `^[+]?([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$`
 
 // TestTheSchemaTakesWhatGoTakes: its patterns and lists refuse nothing good, and it has the
-// fields that must be given.
+// fields that must be set.
 func TestTheSchemaTakesWhatGoTakes(t *testing.T) {
 	for _, text := range []string{"0", "0s", "1h30m", "1.5m", ".5s", "100ms", "+3s"} {
 		var v validator

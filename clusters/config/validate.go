@@ -102,8 +102,8 @@ func (v *validator) listen(at *field.Path, address string) {
 	}
 }
 
-// members checks what they share and each of them: as soon as the former is right, or else what is wrong with it would be
-// told again of each that inherits it.
+// members checks what they share, and if that is right each of them: otherwise what is wrong with it would be reported again
+// for each that inherits it.
 func (v *validator) members(c *Config) {
 	at, shared := field.NewPath("clusters"), c.ClusterDefaults.faults(field.NewPath("clusterDefaults"))
 	v.faults = append(v.faults, shared...)
@@ -196,7 +196,7 @@ func (v *validator) replicas(at *field.Path, c *Config) {
 }
 
 // known checks a name or glob of members: where all are known, one that matches none is a
-// slip of the hand.
+// mistake.
 func (v *validator) known(at *field.Path, glob string, c *Config) {
 	is := func(m Cluster) bool { return matchesAny([]string{glob}, m.Name) }
 	if c.ClustersFrom.Secrets == nil && !slices.ContainsFunc(c.Clusters, is) {

@@ -21,7 +21,7 @@ import (
 // looks that agree: within two seconds.
 const Interval = time.Second
 
-// content is what one look at a file gave: its text, or why there was none.
+// content is the result of one look at a file: its text, or why there was none.
 type content struct{ text, problem string }
 
 // followed is one file that is looked at again and again. A new content counts when two
@@ -58,7 +58,7 @@ type Watcher struct {
 	refused error
 	secrets *[]Secret
 	loaded  *Loaded
-	// offered is the last list of Secrets, wake tells of it.
+	// offered is the last list of Secrets, wake has a signal when there is one.
 	offered atomic.Pointer[[]Secret]
 	wake    chan struct{}
 }
@@ -98,7 +98,7 @@ func (w *Watcher) Use(secrets []Secret) *Loaded {
 }
 
 // Run looks at the files until ctx ends and calls apply, on this goroutine, with what
-// counts from now on whenever that has changed. While apply runs, no look is taken.
+// counts from now on whenever that has changed. While apply runs, no file is read.
 func (w *Watcher) Run(ctx context.Context, apply func(*Loaded)) {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
@@ -170,15 +170,15 @@ func (w *Watcher) assemble() {
 	switch {
 	case err == nil:
 		w.config, w.refused = next, nil
-	case w.refused == nil || w.refused.Error() != err.Error(): // the same refusal is told once
+	case w.refused == nil || w.refused.Error() != err.Error(): // the same refusal is reported once
 		w.refused = err
 	}
 	if w.config == nil {
 		return
 	}
 	out := &Loaded{Members: map[string]Access{}, Refused: w.refused}
-	out.Config, out.Restart = w.config.keeping(cmp.Or(before.Config, w.config))
-	out.Rules, _ = rules.Compile(nil, w.config.Rules) // which Validate has taken
+	out.Config, out.Restart = w.config.withFixed(cmp.Or(before.Config, w.config))
+	out.Rules, _ = rules.Compile(nil, w.config.Rules) // which Validate has accepted
 	ingress := &out.Config.Ingress
 	out.Ingress = w.access(field.NewPath("ingress"), ingress.Kubeconfig, ingress.Context, before.Ingress, read)
 	for i, m := range out.Config.Clusters {

@@ -123,14 +123,14 @@ func TestARotatedCredential(t *testing.T) {
 	}
 }
 
-// TestARefusedKubeconfig: its cluster goes on with the former one until it is mended.
+// TestARefusedKubeconfig: its cluster continues with the former one until it is mended.
 func TestARefusedKubeconfig(t *testing.T) {
 	w, m := start(t, two)
 	was := w.Loaded().Members["a"].Hash
 	m.write("/t/a", reach("a", "2")[:150])
 	l := next(t, w)
 	if l.Members["a"].Hash != was || l.Members["a"].REST == nil {
-		t.Error("the former way is given up")
+		t.Error("the former way is dropped")
 	}
 	wantErr(t, l.Err(), "/t/a: line 1: this is no kubeconfig")
 	m.write("/t/a", reach("a", "2"))
@@ -233,7 +233,7 @@ func TestSecretsAreMembers(t *testing.T) {
 		t.Errorf("members are %s", got)
 	}
 	if d := l.Config.Clusters[2]; d.Namespaces.Include[0] != "shop" || l.Members["d"].REST.Host != "https://d2" {
-		t.Error("one with refused settings does not go on with the former ones, and with a new credential")
+		t.Error("one with refused settings does not continue with the former ones, and with a new credential")
 	}
 	if l.Members["e"].REST != nil || l.Members["f"].REST != nil {
 		t.Error("one whose settings were never accepted is followed")

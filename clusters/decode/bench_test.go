@@ -76,7 +76,7 @@ func BenchmarkMemoryPerPod(b *testing.B) {
 }
 
 // BenchmarkPodEvent is the cost of the event that matters, a pod of a Service
-// of ten turns not ready and ready, in a small and in a large namespace. Bar: the
+// of ten becomes not ready and ready, in a small and in a large namespace. Bar: the
 // large one within twice the small one.
 func BenchmarkPodEvent(b *testing.B) {
 	for _, size := range []struct{ services, pods int }{{1, 10}, {1000, 10}} {

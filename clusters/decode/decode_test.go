@@ -51,7 +51,7 @@ func TestDecodePod(t *testing.T) {
 		{"odd spellings", func(p *corev1.Pod) {
 			p.Status.PodIPs = []corev1.PodIP{{IP: "010.001.01.1"}, {IP: "::ffff:10.0.0.2"}, {IP: "FD00:0:0::1"}}
 		}, func(p *syncer.Pod) { p.IPs = addr("10.1.1.1", "10.0.0.2", "fd00::1") }},
-		{"what is no address is kept as text", func(p *corev1.Pod) {
+		{"what is no address is stored as text", func(p *corev1.Pod) {
 			p.Status.PodIPs = []corev1.PodIP{{IP: "<nil>"}, {IP: "fe80::1%eth0"}, {IP: ""}, {IP: "10.0.0.256"}, {IP: strings.Repeat("1", 1<<20)}}
 		}, func(p *syncer.Pod) {
 			p.IPs = []syncer.PodIP{{Raw: "<nil>"}, {Raw: "fe80::1%eth0"}, {}, {Raw: "10.0.0.256"}, {Raw: strings.Repeat("1", maxRaw)}}
@@ -237,7 +237,7 @@ func TestDecodeSlice(t *testing.T) {
 }
 
 // TestDecoderShares checks that what repeats is shared, that what does not is
-// right all the same when slots collide, and that the object is not held.
+// right all the same when slots collide, and that the object is not retained.
 func TestDecoderShares(t *testing.T) {
 	d := New(Options{})
 	a, b := d.Pod(overTheWire(t, realisticPod("shop", 1, 1))).Object, d.Pod(overTheWire(t, realisticPod("shop", 1, 2))).Object
@@ -260,7 +260,7 @@ func TestDecoderShares(t *testing.T) {
 	}
 }
 
-// TestWritten: when the API server last took a change.
+// TestWritten: when the API server last accepted a change.
 func TestWritten(t *testing.T) {
 	at := func(second int64) *metav1.Time { return new(metav1.NewTime(time.Unix(second, 0))) }
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Time: at(5)}, {Time: at(9)}, {}, {Time: at(7)}}}}

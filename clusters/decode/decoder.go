@@ -21,21 +21,21 @@ import (
 // Options configure a Decoder.
 type Options struct {
 	// Match says which rules of the configuration match a pod: bit i is rule i; nil: none
-	// does. It is called for each pod that comes in, by many goroutines at once.
+	// does. It is called for each pod that is read, by many goroutines at once.
 	Match func(*corev1.Pod) uint64
-	// Keep names the annotations of Services to carry on beside our own; nil: no others.
+	// Keep selects the annotations of Services that are stored beside our own; nil: no others.
 	Keep func(annotation string) bool
 }
 
-// Decoder turns API objects into the values of package syncer. It keeps nothing
+// Decoder turns API objects into the values of package syncer. It retains nothing
 // of the object but its strings, never panics whatever the object holds, and
 // shares what repeats from one pod to the next, so that a list of 50,000
 // pods does not hold 50,000 texts of labels before the store has seen it.
 //
 // The sharing is a cache of fixed size where the newer of two contents with the
 // same slot wins: lists come sorted by namespace and name, so pods of one
-// template follow each other. It is a help for the way in only; the store keeps
-// its own exact count of what is shared.
+// template follow each other. It helps only while a list is decoded; the store
+// counts exactly what is shared.
 //
 // Safe for concurrent use.
 type Decoder struct {
@@ -73,7 +73,7 @@ func (d *Decoder) bytes(s []byte) string {
 // pair is a label, and its text "key=value".
 type pair struct{ key, value, text []byte }
 
-// labels returns the set that was gathered as syncer.LabelsOf does, an earlier copy of it if there
+// labels returns the set that was collected as syncer.LabelsOf does, an earlier copy of it if there
 // is one. Of a key that repeats the last one counts, as in any map of protobuf.
 func (d *Decoder) labels() syncer.Labels {
 	s := &d.scratch
@@ -118,16 +118,16 @@ func (d *Decoder) sharedPorts(ports []syncer.ContainerPort) []syncer.ContainerPo
 // annotations picks what the product uses; objects of other tools may carry
 // hundreds of kilobytes that nobody here reads.
 func (d *Decoder) annotations(m map[string]string) map[string]string {
-	var kept map[string]string
+	var used map[string]string
 	for k, v := range m {
 		if strings.HasPrefix(k, syncer.AnnotationPrefix) || d.options.Keep != nil && d.options.Keep(k) {
-			if kept == nil {
-				kept = map[string]string{}
+			if used == nil {
+				used = map[string]string{}
 			}
-			kept[k] = v
+			used[k] = v
 		}
 	}
-	return kept
+	return used
 }
 
 func keyOf(m *metav1.ObjectMeta) syncer.Key { return syncer.Key{Namespace: m.Namespace, Name: m.Name} }

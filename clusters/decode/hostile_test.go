@@ -78,8 +78,8 @@ func newHostileTarget() *hostileTarget {
 	return h
 }
 
-// feed reads what may be a pod. What the generated types take for one, too, is read as they read it;
-// they take some that end in the middle of a label.
+// feed reads what may be a pod. What the generated types accept as one, too, is read as they read
+// it; they accept some that end in the middle of a label.
 func (h *hostileTarget) feed(t *testing.T, data []byte) {
 	v, err := h.decoder.ReadPod(data)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h *hostileTarget) feed(t *testing.T, data []byte) {
 	}
 	h.store.SetPod(v)
 	if got, _, ok := h.store.Pod(v.Object.Key); !ok || !got.Equal(&v.Object) {
-		t.Fatalf("%+v is held as %+v", v.Object, got)
+		t.Fatalf("%+v is stored as %+v", v.Object, got)
 	}
 	if _, ok := h.store.Contribution(h.all, time.Time{}); !ok {
 		t.Fatal("the Service is gone")

@@ -51,7 +51,7 @@ func (d *Decoder) ReadPod(content []byte) (v store.Versioned[syncer.Pod], err er
 	return v, err
 }
 
-// scratch is what is gathered of a pod before it is known what it means.
+// scratch is what is collected of a pod before it can be interpreted.
 type scratch struct {
 	ip, text   []byte
 	pairs      []pair
@@ -73,7 +73,7 @@ type condition struct {
 	since                int64
 }
 
-// reset lets go of the pod, and keeps the room.
+// reset drops the pod, and retains the memory.
 func (s *scratch) reset() {
 	clear(s.pairs)
 	clear(s.conditions)
@@ -82,14 +82,14 @@ func (s *scratch) reset() {
 	s.ports, s.conditions, s.gates = s.ports[:0], s.conditions[:0], s.gates[:0]
 }
 
-// metadata, spec and status take in what is found in them, by the numbers of the fields in
-// k8s.io/api/core/v1. They report what is to be gone into.
+// metadata, spec and status read the fields of these, by their numbers in k8s.io/api/core/v1.
+// They report which fields to descend into.
 func (d *Decoder) metadata(at wire.Path, number uint64, value []byte, v *store.Versioned[syncer.Pod]) (into bool) {
 	p, s := &v.Object, &d.scratch
 	switch at {
 	case 0x01, 0x0111, 0x011104: // metadata; its managedFields, with a time each
 		return true
-	case 0x01110401: // its seconds; servers tell it since 1.18
+	case 0x01110401: // its seconds; servers set it since 1.18
 		v.Written = max(v.Written, int64(number))
 	case 0x0101:
 		p.Name = string(value)
@@ -213,10 +213,10 @@ func (c *condition) is(status corev1.ConditionStatus) bool {
 }
 
 // nodeSilent tells the node lifecycle controller's NotReady from the kubelet's.
-// That controller only turns the status of the Ready condition: the reason stays
+// That controller changes only the status of the Ready condition: the reason stays
 // as it was, empty for a pod that was ready, and ContainersReady stays True
-// (pkg/controller/util/node, MarkPodsNotReady). A kubelet that turns Ready
-// gives a reason, except that old ones give none for a readiness gate.
+// (pkg/controller/util/node, MarkPodsNotReady). A kubelet that changes Ready
+// sets a reason, except that old ones set none for a readiness gate.
 func (s *scratch) nodeSilent(ready *condition) bool {
 	return ready.is(corev1.ConditionFalse) && len(ready.reason) == 0 && s.condition(corev1.ContainersReady).is(corev1.ConditionTrue) &&
 		!slices.ContainsFunc(s.gates, func(gate []byte) bool {

@@ -23,7 +23,7 @@ type Access struct {
 	renewal *time.Timer
 	ended   context.Context
 	end     context.CancelFunc
-	opening chan struct{} // has room for who changes session: the newest credential is to be the last
+	opening chan struct{} // is held by whoever changes session: the newest credential has to be the last
 	session atomic.Pointer[Session]
 }
 
@@ -43,8 +43,8 @@ func NewAccess(open func(context.Context) (*Session, error)) *Access {
 // Current returns the session in use; nil while there is none.
 func (a *Access) Current() *Session { return a.session.Load() }
 
-// Get returns the session in use, and opens it if there is none. Who asks while it is being
-// opened shares the outcome.
+// Get returns the session in use, and opens it if there is none. Callers that come while it is
+// being opened share the outcome.
 func (a *Access) Get(ctx context.Context) (*Session, error) {
 	if s := a.Current(); s != nil {
 		return s, nil
@@ -58,11 +58,11 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 	}
 }
 
-// Renew says that there is another credential, which is taken into use as soon as it works.
+// Renew says that there is another credential, which is used as soon as it works.
 func (a *Access) Renew() { a.renewal.Reset(0) }
 
-// connect takes a session into use that is opened now; one that is in use only if it is to be
-// replaced. What runs goes on over the former one until it ends: watches do so soon.
+// connect opens a session and uses it, instead of one in use only if that is to be replaced. What
+// is under way continues over the former session until it ends: watches do so soon.
 func (a *Access) connect(replace bool) (*Session, error) {
 	a.opening <- struct{}{}
 	defer func() { <-a.opening }()

@@ -47,18 +47,18 @@ type Do uint8
 
 // What there is to do.
 const (
-	// Wait until Action.Until, or until there is something to tell.
+	// Wait until Action.Until, or until there is something to report.
 	Wait Do = iota
-	// List reads a complete list at the latest revision; Listed or ListFailed is told what
-	// came of it. One that is still being read is dropped.
+	// List reads a complete list at the latest revision; Listed or ListFailed reports the
+	// result. One that is still being read is dropped.
 	List
-	// Watch opens a stream after Action.Revision; told are Opened, Event for each event, and
-	// Ended.
+	// Watch opens a stream after Action.Revision; Opened, Event for each event, and Ended report
+	// it.
 	Watch
-	// Cut ends the stream, and has nothing new go over its connection: it may be frozen. Nothing
-	// more is told of the stream, not even its end.
+	// Cut ends the stream, and retires its connection, which may be frozen. Nothing more is
+	// reported of the stream, not even its end.
 	Cut
-	// Probe reads a list with limit 1; Probed is told its revision.
+	// Probe reads a list with limit 1; Probed reports its revision.
 	Probe
 )
 
@@ -69,15 +69,15 @@ type Action struct {
 	Until    time.Time
 }
 
-// Course decides how one kind of objects is followed, and what its Sink is told of it. It has
-// no I/O, goroutine or clock: whoever drives it asks Next until it says Wait, and again after
-// each thing that it has told. It is not safe for concurrent use.
+// Course decides how one kind of objects is followed, and what is reported to its Sink. It has
+// no I/O, goroutine or clock: its driver calls Next until that returns Wait, and again after
+// each report. It is not safe for concurrent use.
 type Course[T any] struct {
 	sink Sink[T]
 	dice func(time.Duration) time.Duration
 
-	revision  uint64 // up to where everything has been told; 0: nothing has, or what was is forgotten
-	following bool   // as told
+	revision  uint64 // up to where everything has been reported; 0: nothing has, or it is void
+	following bool   // as reported
 	delay     time.Duration
 
 	listAt time.Time                   // when a list is wanted; zero: one is under way
@@ -100,7 +100,7 @@ func NewCourse[T any](now time.Time, sink Sink[T], dice func(time.Duration) time
 	return &Course[T]{sink: sink, dice: dice, listAt: now, daily: dice(relistEvery), probeAt: now.Add(dice(probeEvery))}
 }
 
-// Next returns what is to be done now, and takes it for begun.
+// Next returns what is to be done now, and assumes that it is begun.
 func (c *Course[T]) Next(now time.Time) Action {
 	until := now.Add(probeEvery)
 	due := func(at time.Time) bool {
@@ -114,7 +114,7 @@ func (c *Course[T]) Next(now time.Time) Action {
 		c.watching = false
 		if c.listed {
 			c.delay = 0
-			c.say(false, errFrozen) // nobody is to begin to lead on what it brought
+			c.say(false, errFrozen) // no process may begin to lead with what the watch brought
 		}
 		return Action{Do: Cut}
 	case !c.listAt.IsZero() && due(c.listAt):
@@ -133,9 +133,9 @@ func (c *Course[T]) Next(now time.Time) Action {
 // Relist has a complete list read, beside the stream if one is open.
 func (c *Course[T]) Relist(now time.Time) { c.listAt = now }
 
-// Listed tells of a complete list. Where the stream has gone on since, the list is brought
-// level with it; where it has not come that far, what it brings later of the same has been
-// told then.
+// Listed reports a complete list. If the stream is ahead of the list, the list is brought level
+// with it; if it is behind, its events up to the revision of the list are skipped when they
+// come.
 func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
 	if revision < c.sent {
 		c.wentBack(now)
@@ -164,7 +164,7 @@ func (c *Course[T]) level(all []Versioned[T], revision uint64) []Versioned[T] {
 	return all
 }
 
-// ListFailed tells why there is no list. It is no news while a stream may be open.
+// ListFailed reports why there is no list. That is not passed on while a stream may be open.
 func (c *Course[T]) ListFailed(now time.Time, err error) {
 	c.since, c.listAt = nil, c.retry(now, err)
 	if !c.listed {
@@ -172,20 +172,20 @@ func (c *Course[T]) ListFailed(now time.Time, err error) {
 	}
 }
 
-// Opened says that the stream is open.
+// Opened reports that the stream is open.
 func (c *Course[T]) Opened(now time.Time) {
 	c.opened, c.watchAt = now, now.Add(watchTime+watchGrace)
 	c.say(true, nil)
 }
 
-// Event tells what an event of the stream says. Without a revision it tells that something was
-// heard.
+// Event reports an event of the stream. Without a revision it shows only that the stream is
+// alive.
 func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 	if grace := arrived.Add(watchGrace); grace.After(c.watchAt) {
 		c.watchAt = grace
 	}
 	if v.Revision <= c.revision {
-		return // a list has told it, or the stream repeats itself: its events are in the order of their revisions
+		return // a list has shown it, or the stream repeats itself: its events are in the order of their revisions
 	}
 	c.revision = v.Revision
 	c.sink.Event(v, arrived)
@@ -194,8 +194,8 @@ func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 	}
 }
 
-// Ended tells of the end of the stream, or that it could not be opened; a nil error is an end
-// in order. After a normal life it is opened again at once, whatever ended it.
+// Ended reports the end of the stream, or that it could not be opened; nil is an orderly end.
+// After a normal life it is opened again at once, whatever ended it.
 func (c *Course[T]) Ended(now time.Time, err error) {
 	c.watching = false
 	healthy := !c.opened.IsZero() && now.Sub(c.opened) >= healthyAfter
@@ -216,8 +216,8 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 	}
 }
 
-// Probed tells the revision of a list. Lists are never older than the store, so one below
-// what the stream had shown when it was asked for, or below the list before it, tells that
+// Probed reports the revision of a list. Lists are never older than the store, so one below
+// what the stream had shown when it was asked for, or below the list before it, shows that
 // the store was restored from a backup; the stream would stay silent until the revisions have
 // caught up (kubernetes#107457).
 func (c *Course[T]) Probed(now time.Time, revision uint64) {
@@ -228,7 +228,7 @@ func (c *Course[T]) Probed(now time.Time, revision uint64) {
 	}
 }
 
-// wentBack forgets all revisions, and lists.
+// wentBack drops all revisions, and lists.
 func (c *Course[T]) wentBack(now time.Time) {
 	c.sink.WentBack()
 	c.revision, c.probed, c.since = 0, 0, nil
@@ -249,8 +249,8 @@ func (c *Course[T]) retry(now time.Time, err error) time.Time {
 	return now.Add(max(c.delay/2+c.dice(c.delay/2), RetryAfter(err)))
 }
 
-// say tells whether the stream is followed if that is news. That what fails begins anew with a
-// list is none.
+// say reports whether the stream is followed, if that has changed. That a failing stream starts
+// anew with a list is no change.
 func (c *Course[T]) say(following bool, err error) {
 	if err != nil || following != c.following {
 		c.following = following

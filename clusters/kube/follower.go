@@ -18,37 +18,36 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Convert turns an object in protobuf into what is kept of it, and must not keep its bytes.
-// After an error it is as if the object had not been shown. It may be called from two
-// goroutines at once.
+// Convert turns an object in protobuf into what is stored of it, and must not retain its bytes.
+// After an error the object counts as not shown. It may be called from two goroutines at once.
 type Convert[T any] func(content []byte) (*T, error)
 
-// Versioned is an object as a list or a stream shows it. Without a Key it tells only the revision.
+// Versioned is an object as a list or a stream shows it. Without a Key it has only the revision.
 type Versioned[T any] struct {
 	Object   *T // nil: it is gone, or has left the selectors
 	Key      syncer.Key
 	UID      string
 	Revision uint64
-	// Relisted is the Object of a stream as the list reads it that is under way; nil: as it is.
+	// Relisted is the Object of an event as the list under way converts it; nil: as in Object.
 	Relisted *T
 }
 
-// Sink is told what a Follower sees. All calls come from the goroutine in Run, one at a
-// time and in order, and hold up the stream while they last. An object may be told twice, so
-// it must not be changed.
+// Sink receives what a Follower sees. All calls come from the goroutine in Run, one at a
+// time and in order, and block the stream. An object may come twice, so it must not be
+// changed.
 type Sink[T any] interface {
-	// Event is what an event of the stream says, after which everything up to its revision has
-	// been told. arrived is when it had been read off the wire.
+	// Event is an event of the stream. With it, everything up to its revision has been
+	// reported. arrived is when it was read off the wire.
 	Event(v Versioned[T], arrived time.Time)
 	// Listed is a complete list; what it lacks is missing. Objects that could not be
 	// converted are not in it.
 	Listed(all []Versioned[T], revision uint64)
 	// Following says whether a stream is open, or has just ended after a normal life. If not, err
-	// says why; nil: a list is being read, which is to be taken for so until this is told first.
-	// Whatever it is, nothing follows from it for the data.
+	// says why; nil: a list is being read, as is the case initially. Nothing follows from it for
+	// the data.
 	Following(is bool, err error)
-	// WentBack says that the cluster's store was restored from a backup: revisions that were
-	// told before mean nothing any more. A list follows.
+	// WentBack says that the cluster's store was restored from a backup: earlier revisions mean
+	// nothing any more. A list follows.
 	WentBack()
 }
 
@@ -62,20 +61,20 @@ type Follower[T any] struct {
 	dice     func(time.Duration) time.Duration
 	relist   chan struct{}
 
-	// All below belongs to the goroutine in Run, which does what is told.
+	// All below belongs to the goroutine in Run, which executes what comes through told.
 	ctx    context.Context
 	course *Course[T]
 	told   chan func()
 	tasks  sync.WaitGroup
-	// convert reads what the stream shows, and listing the list that is under way; nil: none is.
+	// convert converts what the stream shows, listing what the list under way does; nil: none is.
 	convert, listing    Convert[T]
 	dropList, endStream func()
 }
 
-// NewFollower returns a follower of a query; an object that leaves its selectors is Gone. converts
-// is asked, when a list begins, for what reads the objects of that list, and those of the stream
-// once the list was told. It is called by the goroutine in Run. fault is told of each object that
-// the cluster sent and that could not be decoded or converted, from any goroutine.
+// NewFollower returns a follower of a query; an object that leaves its selectors is gone. converts
+// is called when a list begins, by the goroutine in Run, and returns the Convert for the objects of
+// that list, and for those of the stream once the list was reported. fault is called with each
+// object that could not be decoded or converted, from any goroutine.
 func NewFollower[T any](q Query, converts func() Convert[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
 	return &Follower[T]{query: q, converts: converts, access: access, sink: sink, fault: fault, dice: rand.N[time.Duration],
 		relist: make(chan struct{}, 1), told: make(chan func(), streamBuffer), dropList: func() {}}
@@ -115,7 +114,7 @@ func (f *Follower[T]) Run(ctx context.Context) {
 	f.tasks.Wait()
 }
 
-// do begins what is to be done.
+// do starts an action.
 func (f *Follower[T]) do(next Action) {
 	switch next.Do {
 	case List:
@@ -133,8 +132,8 @@ func (f *Follower[T]) do(next Action) {
 	}
 }
 
-// begin runs a task beside Run. What it tells is done in Run's goroutine, in order, and nothing
-// of it any more once the task was ended.
+// begin runs a task beside Run. What it passes to tell is executed in Run's goroutine, in order,
+// but not once the task was ended.
 func (f *Follower[T]) begin(task func(ctx context.Context, tell func(func()))) (end func()) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	ended := false
@@ -158,8 +157,8 @@ func (f *Follower[T]) begin(task func(ctx context.Context, tell func(func()))) (
 }
 
 // list reads a complete list, over a connection that has just shown the identity of its
-// cluster: from what a list lacks follows more than from anything else, and a proxy that
-// keeps its connections may have another cluster behind it by now.
+// cluster: from what a list lacks follows more than from anything else, and a proxy with
+// long-lived connections may have another cluster behind it by now.
 func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Convert[T]) {
 	var all []Versioned[T]
 	var revision uint64
@@ -186,7 +185,7 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 	})
 }
 
-// watch reads a stream of what happens after a revision.
+// watch reads a stream of the changes after a revision.
 func (f *Follower[T]) watch(ctx context.Context, tell func(func()), revision uint64) {
 	s, err := f.access.Get(ctx)
 	if err == nil {
@@ -222,8 +221,8 @@ func (f *Follower[T]) probe(ctx context.Context, tell func(func())) {
 	}
 }
 
-// versioned is what an event says. What cannot be used is reported, and leaves only what can
-// be told of it.
+// versioned converts an event. One that cannot be used is reported as a fault, and only its
+// revision remains.
 func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 	err := e.err
 	switch {
@@ -244,7 +243,7 @@ func (f *Follower[T]) versioned(e event) (v Versioned[T]) {
 	return v
 }
 
-// read takes what is kept of an object.
+// read converts an object.
 func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], err error) {
 	if v, err = f.head(content); err != nil {
 		return v, err
@@ -255,7 +254,7 @@ func (f *Follower[T]) read(content []byte, convert Convert[T]) (v Versioned[T], 
 	return v, err
 }
 
-// head takes of an object what is the same for all kinds, from its metadata.
+// head reads what is the same for all kinds of objects, from the metadata.
 func (f *Follower[T]) head(content []byte) (v Versioned[T], err error) {
 	var version string
 	err = wire.Walk(content, func(at wire.Path, _ uint64, value []byte) bool {

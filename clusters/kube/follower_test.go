@@ -106,7 +106,7 @@ func TestListsInPages(t *testing.T) {
 	})
 }
 
-// A proxy may keep a connection whose other end is gone. The next watch goes over another.
+// A proxy may hold a connection open whose other end is gone. The next watch uses another one.
 func TestFrozenWatchIsFound(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,6 @@ func TestFrozenWatchIsFound(t *testing.T) {
 	}
 }
 
-// A stream that goes on past its end is not cut.
 func TestWatchThatIsNotAccepted(t *testing.T) {
 	play(t, true, func(m *model) {
 		some(m)
@@ -153,6 +152,7 @@ func TestWatchThatIsNotAccepted(t *testing.T) {
 	})
 }
 
+// A stream that continues past its end is not cut.
 func TestWatchThatHasMuchToTell(t *testing.T) {
 	play(t, false, func(m *model) {
 		m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {
@@ -383,7 +383,7 @@ func TestStoreThatWentBack(t *testing.T) {
 			restore(0)
 			s.net.Lead(memnet.Open)
 			s.pass(16 * time.Second)
-			s.set("c", "2") // at the revision that another had
+			s.set("c", "2") // at the revision that another state had
 			s.pass(2 * time.Second)
 			s.wantTold("went back", "listed map[a:1 b:1]", "seen c=2")
 		})
@@ -413,17 +413,17 @@ func TestRelist(t *testing.T) {
 			s.set("p0000", "2")
 			s.pass(100 * time.Millisecond)
 			if now := s.sink.of("p0000"); now.Value != "2" || now.by != 0 {
-				t.Errorf("the stream goes on with %+v", now)
+				t.Errorf("the stream continues with %+v", now)
 			}
 			for i := range 40 {
 				s.set(fmt.Sprintf("p%04d", i*30), "2")
 				s.remove(fmt.Sprintf("p%04d", i*30+1))
 				s.set("new", strconv.Itoa(i))
 				s.pass(100 * time.Millisecond)
-				s.wantPicture() // the stream goes on meanwhile, and nothing comes back
+				s.wantPicture() // the stream continues meanwhile, and nothing comes back
 			}
 			if lists := slices.DeleteFunc(s.told(), func(line string) bool { return !strings.HasPrefix(line, "listed") }); len(lists) != 1 {
-				t.Errorf("lists were told: %q", lists)
+				t.Errorf("lists were reported: %q", lists)
 			}
 			for _, name := range []string{"p0000", "p0030", "p0002", "new"} { // also what the stream brought meanwhile
 				if now := s.sink.of(name); now.by != 1 {
@@ -484,7 +484,7 @@ func TestUndecodableObjects(t *testing.T) {
 		s.wantTold("listed map[a:1 b:1]")
 		s.set("a", "bad")
 		s.set("b", "2")
-		s.wantTold("seen b=2") // and a is as it was
+		s.wantTold("seen b=2") // and a is unchanged
 		s.do(func() {
 			p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Nonsense"}, ObjectMeta: metav1.ObjectMeta{Name: "y"}}
 			s.rv++

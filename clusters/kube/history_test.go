@@ -18,7 +18,7 @@ import (
 )
 
 // Whatever is cut, frozen, expired, refused, restored or exchanged: at the end the sink has
-// what the server has, and nothing was told that the server did not have.
+// what the server has, and nothing was reported that the server did not have.
 func TestRandomHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

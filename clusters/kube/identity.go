@@ -32,11 +32,11 @@ func (p *Pin) Known() string { return p.uid.Load().(string) }
 // starting is for how long an API server may refuse everybody: until it has read its roles.
 const starting = 3 * time.Second
 
-// prove asks for the identity of the cluster at the end of a connection: of all that a
-// cluster holds, the namespace kube-system is made first, never made anew, and never the
-// same twice. The first that is shown is remembered. To read it is a right that a cluster
-// may withhold at any time: then nothing can be told, and it is believed, but where it is
-// known only when it has not just started.
+// prove asks for the identity of the cluster at the end of a connection: the namespace
+// kube-system is created first, never created anew, and its UID is unique. The first UID that
+// is shown is remembered. A cluster may withhold the right to read it at any time: then it is
+// believed, because nothing can be known, but where the UID is on record only if the cluster
+// has not just started.
 func (s *Session) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

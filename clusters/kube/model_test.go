@@ -375,17 +375,17 @@ func (m *model) remove(name string) {
 	})
 }
 
-// expire forgets what was before now, for watches and for lists that are being read.
+// expire drops the history up to now, for watches and for lists that are being read.
 func (m *model) expire() { m.do(func() { m.oldest, m.tokens = m.rv, m.rv }) }
 
 // drop ends all watches in order.
 func (m *model) drop() { m.do(func() { m.dropped++ }) }
 
-// freeze has the open watches say nothing any more, nor end.
+// freeze silences the open watches, which do not end either.
 func (m *model) freeze() { m.do(func() { m.frozen = m.watches }) }
 
-// snapshot returns what brings the store back to what it is now, as a restore from a backup
-// does, at a revision that is higher by bump; 0: as it was.
+// snapshot returns a function that restores the store to its present state, as from a backup,
+// at a revision that is higher by bump; 0: at the same one.
 func (m *model) snapshot() (restore func(bump uint64)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -427,14 +427,14 @@ func (m *model) picture() map[string]string {
 	return picture
 }
 
-// item is what the followers under test keep of a pod.
+// item is what the followers under test store of a pod.
 type item struct {
 	Key        syncer.Key
 	UID, Value string
 	by         int32 // the how manyth list, from 0, it was converted for
 }
 
-// convert has each list, and what follows it, converted in its own way.
+// convert returns another Convert for each list and what follows it.
 func convert() func() Convert[item] {
 	var lists atomic.Int32
 	return func() Convert[item] {
@@ -452,8 +452,8 @@ func convert() func() Convert[item] {
 	}
 }
 
-// recorder is a Sink that keeps a picture as a member does: an object is taken in if it is
-// not older than what is known, and what a list lacks is asked for, here of the model.
+// recorder is a Sink that stores objects as a member does: an object is accepted if it is not
+// older than what is known, and what a list lacks is asked for, here of the model.
 type recorder struct {
 	model *model
 
@@ -464,8 +464,8 @@ type recorder struct {
 	faults    []error
 	err       error // of the last phase
 	at        uint64
-	late      time.Duration // the longest from a change's arrival to being told
-	backwards []string      // what was told against the order
+	late      time.Duration // the longest from a change's arrival to its report
+	backwards []string      // what was reported out of order
 }
 
 func (r *recorder) tell(line string, args ...any) { r.log = append(r.log, fmt.Sprintf(line, args...)) }
@@ -563,7 +563,7 @@ func (r *recorder) picture() map[string]string {
 	return picture
 }
 
-// read returns what was told since the last read.
+// read returns what was reported since the last read.
 func (r *recorder) read() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -605,7 +605,7 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 		s.access.Close()
 		running.Wait()
 		for _, line := range s.sink.backwards {
-			t.Errorf("told in the wrong order: %s", line)
+			t.Errorf("reported in the wrong order: %s", line)
 		}
 		synctest.Wait()
 		if open := s.net.Open(); open != 0 {
@@ -624,7 +624,7 @@ func (s *scene) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// told returns what has been told since the last look.
+// told returns what was reported since the last call.
 func (s *scene) told() []string {
 	synctest.Wait()
 	return s.sink.read()
@@ -653,7 +653,7 @@ func (s *scene) wantPhases(want ...string) {
 	}
 }
 
-// wantPhase wants the last phase to be this one.
+// wantPhase compares the last phase.
 func (s *scene) wantPhase(want string) {
 	s.t.Helper()
 	s.sink.mu.Lock()

@@ -19,13 +19,13 @@ import (
 const (
 	// connectTimeout bounds making a connection, the question for the identity included.
 	connectTimeout = 10 * time.Second
-	// justProved is how long the proof of a connection is as good as a new one.
+	// justProved is the age up to which a connection counts as just proved.
 	justProved = 2 * time.Second
 )
 
-// pool holds the connections of a session. It stands where http.Transport's own pool would,
-// for two reasons: each connection may end in another cluster than the one before it, so
-// each is proved before it is used; and one over which a watch has frozen must be closed.
+// pool holds the connections of a session. It takes the place of http.Transport's own pool, for
+// two reasons: each connection may end in another cluster than the one before it, so each is
+// proved before it is used; and one over which a watch has frozen must be closed.
 // Safe for concurrent use.
 type pool struct {
 	transport *http.Transport
@@ -83,7 +83,7 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// send gives answers a greatest size; watches excepted.
+// send bounds the size of answers, other than those to watches.
 func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTrip(req)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 }
 
 // acquire returns a connection in which room for one request has been reserved. One is made
-// at a time, and who waits while that fails shares the failure.
+// at a time, and all who wait for it share a failure.
 func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 	for {
 		if c := p.reserve(); c != nil {
@@ -114,16 +114,16 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 	}
 }
 
-// reserve takes room in a connection that has some; nil: there is none.
+// reserve reserves room for a request in a connection; nil: none has room.
 func (p *pool) reserve() *conn {
 	p.mu.Lock()
 	conns := p.conns
 	p.mu.Unlock()
-	for _, c := range conns { // not under the lock: to reserve calls settle
+	for _, c := range conns { // not under the lock: Reserve calls settle
 		if c.leaving.Load() || c.Reserve() != nil {
 			continue
 		}
-		if !c.leaving.Load() { // who has set it since may not have seen the reservation
+		if !c.leaving.Load() { // whoever has set it since may not have seen the reservation
 			return c
 		}
 		c.Release()
@@ -166,26 +166,26 @@ func (p *pool) connect(to *url.URL) error {
 	return nil
 }
 
-// settle closes what is to leave when nothing is under way over it, and forgets what is closed.
+// settle closes leaving connections that have no request under way, and drops closed ones.
 func (p *pool) settle() {
-	var kept, over []*conn
+	var remaining, over []*conn
 	p.mu.Lock()
 	for _, c := range p.conns {
 		if c.Err() != nil || p.ended.Err() != nil || c.leaving.Load() && c.InFlight() == 0 {
 			over = append(over, c)
 		} else {
-			kept = append(kept, c)
+			remaining = append(remaining, c)
 		}
 	}
-	p.conns = kept
+	p.conns = remaining
 	p.mu.Unlock()
 	for _, c := range over { // not under the lock: it calls settle
 		_ = c.Close()
 	}
 }
 
-// renew has no request sent any more over connections that were made that long ago, and
-// closes each when nothing is under way over it.
+// renew retires connections that were made at least that long ago: no new request is sent over
+// them, and each is closed when none is under way.
 func (p *pool) renew(age time.Duration) {
 	p.mu.Lock()
 	for _, c := range p.conns {

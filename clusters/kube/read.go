@@ -30,14 +30,14 @@ const (
 	pageSize = 500
 	// pageTimeout bounds one page of a list; API servers give up after 60 s.
 	pageTimeout = 60 * time.Second
-	// busyPages is how often one is asked for again that a server is too busy for.
+	// busyPages is how often a page is retried for which the server is too busy.
 	busyPages = 5
 )
 
 // Ask asks for one object in the cluster's etcd: a GET without a revision is never answered
 // from a cache. Without the right to get, it lists the one object by its name, which is as
 // consistent. Nil without an error: the API server itself says that there is no object of
-// that name. After an error nothing was learnt; RetryAfter says whether the server is too busy.
+// that name. After an error nothing is known; RetryAfter says whether the server is too busy.
 func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -72,8 +72,8 @@ func (s *Session) getByList(ctx context.Context, r Resource, key syncer.Key) (Ob
 	return objects[0], isOf(objects[0], key)
 }
 
-// isOf fails unless an answer is the object that was asked for: what stands in front of a
-// server may mix up answers, or strip them. One of another kind is left without content.
+// isOf fails unless an answer is the object that was asked for: a proxy in front of a server
+// may mix up answers, or strip them. An answer of another kind leaves the object empty.
 func isOf(o Object, key syncer.Key) error {
 	switch {
 	case o.GetNamespace() != key.Namespace || o.GetName() != key.Name:
@@ -84,7 +84,7 @@ func isOf(o Object, key syncer.Key) error {
 	return nil
 }
 
-// isNotThere reports that an API server says of this very object that it is not there: a
+// isNotThere reports that an API server says of this very object that it does not exist: a
 // proxy, or a server that does not know the resource, answers 404 as well.
 func isNotThere(err error, r Resource, key syncer.Key) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
@@ -104,8 +104,8 @@ type Query struct {
 	Labels, Fields string
 }
 
-// request is one of a query. Nothing is retried below its user but the pages of a list, when the
-// server says how long to wait.
+// request returns a request for a query. Nothing is retried below the caller but the pages of a
+// list, when the server says how long to wait.
 func (s *Session) request(q Query, opts metav1.ListOptions) *rest.Request {
 	opts.LabelSelector, opts.FieldSelector = q.Labels, q.Fields
 	return s.client(q.Resource).Get().
@@ -115,7 +115,7 @@ func (s *Session) request(q Query, opts metav1.ListOptions) *rest.Request {
 		MaxRetries(0)
 }
 
-// List reads all objects of a query. It is for a few: they are all held at once.
+// List reads all objects of a query. It is for a few: they are all in memory at once.
 func (s *Session) List(ctx context.Context, q Query) (objects []Object, err error) {
 	_, err = s.pages(ctx, q, func(content []byte) error {
 		object, err := q.Resource.Object(content)
@@ -127,14 +127,14 @@ func (s *Session) List(ctx context.Context, q Query) (objects []Object, err erro
 
 // pages lists at the latest revision, page by page: a server that has just started and is
 // asked for any revision shows what is long gone. each is called with the bytes of every object,
-// which it must not keep: only a page is held at a time. All show one moment, the revision of the list.
+// which it must not retain: one page is in memory at a time. All show one moment, the revision of the list.
 func (s *Session) pages(ctx context.Context, q Query, each func(content []byte) error) (revision uint64, err error) {
 	const shrink = 4
 	var buffer bytes.Buffer
 	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, list, err := s.page(ctx, q, opts, &buffer)
 		if tooLarge(err) && opts.Limit > 1 {
-			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
+			opts.Limit = max(1, opts.Limit/shrink) // the continue token stays the same
 			continue
 		}
 		_ = wire.Walk(page, func(at wire.Path, _ uint64, item []byte) bool {
@@ -180,9 +180,9 @@ func (s *Session) page(ctx context.Context, q Query, opts metav1.ListOptions, bu
 	return page, list, err
 }
 
-// bare is an error of the client without the method and the whole URL of the request, which its own words quote.
+// bare is an error of the client without the method and the whole URL of the request, which it quotes.
 func bare(err error) error {
-	if of, ok := err.(*url.Error); ok { // not one that is wrapped: who wrapped it said more
+	if of, ok := err.(*url.Error); ok { // not one that is wrapped: whoever wrapped it said more
 		return of.Err
 	}
 	return err

@@ -58,9 +58,9 @@ func (r Resource) Object(content []byte) (Object, error) {
 	return object, object.Unmarshal(content)
 }
 
-// content is the content of an object, or with the suffix List of a list, in protobuf, which all are
-// read from as far as they are wanted. One of a server or a proxy that has only JSON is put into
-// protobuf. A Status is an error.
+// content returns the content of an object, or with the suffix List of a list, in protobuf, from
+// which both are read as far as needed. An answer in JSON, of a server or a proxy that has nothing
+// else, is converted. A Status is an error.
 func (r Resource) content(text []byte, suffix string) (content []byte, err error) {
 	var version, kind string
 	if envelope, is := bytes.CutPrefix(text, []byte("k8s\x00")); is {

@@ -46,8 +46,8 @@ type Session struct {
 // contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
 const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
-// Open connects and makes sure, before anything is read, of the identity of what answers.
-// cfg is not changed. Its QPS is not heeded: there is no limit of requests on our side.
+// Open connects, and checks the identity of the cluster before anything is read. cfg is not
+// changed. Its QPS is ignored: there is no limit of requests on our side.
 // The error wraps ErrOtherCluster where another cluster answers.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin}
@@ -96,8 +96,8 @@ func (s *Session) Clientset() kubernetes.Interface { return s.clientset }
 // Host is the address of the server as configured; it holds no secret.
 func (s *Session) Host() string { return s.host }
 
-// Identity is by what the cluster is known, the UID of its namespace kube-system; ""
-// while it is by nothing.
+// Identity is the UID of the cluster's namespace kube-system, by which it is known; "" while
+// that is unknown.
 func (s *Session) Identity() string { return s.pin.Known() }
 
 // ClockOffset is how far the server's clock is ahead of ours, by the Date of its answers,
@@ -123,7 +123,7 @@ func (s *Session) leave() {
 	}
 }
 
-// renew has all requests from now on go over connections that have just shown the identity of
+// renew sends all requests from now on over connections that have just shown the identity of
 // their cluster.
 func (s *Session) renew() {
 	if s != nil {
@@ -131,7 +131,7 @@ func (s *Session) renew() {
 	}
 }
 
-// client is the one that a resource is read through.
+// client is the client that a resource is read with.
 func (s *Session) client(r Resource) *rest.RESTClient {
 	api := s.clientset.CoreV1().RESTClient()
 	if r.Group == discoveryv1.GroupName {
@@ -141,12 +141,12 @@ func (s *Session) client(r Resource) *rest.RESTClient {
 	return client
 }
 
-// Version is what the server says that it is, such as "v1.36.3"; "" where it does not say.
+// Version is that of the server, such as "v1.36.3"; "" where it does not say.
 func (s *Session) Version() string { return s.version }
 
 // askVersion asks the server for its version, which also tells whether it lets us in.
 func (s *Session) askVersion(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout) // which it may take as well
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout) // to connect may take as long
 	defer cancel()
 	body, err := s.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
 	if apierrors.IsForbidden(err) {

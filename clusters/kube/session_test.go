@@ -83,7 +83,7 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 			}
 		})
 	})
-	t.Run("behind a connection that a proxy keeps", func(t *testing.T) {
+	t.Run("behind a connection that a proxy holds open", func(t *testing.T) {
 		play(t, true, some, func(s *scene) {
 			s.pass(time.Minute)
 			s.told()
@@ -286,7 +286,7 @@ func TestRedirectionsAreNotFollowed(t *testing.T) {
 	})
 }
 
-// A server closes what is idle, and knows no continuation of what it closed.
+// A server may close an idle connection: the request is sent again over another one.
 func TestIdleConnectionThatIsClosed(t *testing.T) {
 	with(t, false, Options{}, some, func(m *model, s *Session) {
 		for range 10 {
@@ -298,7 +298,7 @@ func TestIdleConnectionThatIsClosed(t *testing.T) {
 	})
 }
 
-// renew has the access go over to another credential.
+// renew has the access switch to another credential.
 func (s *scene) renew() (former *Session) {
 	former = s.access.Current()
 	s.access.Renew()
@@ -319,7 +319,7 @@ func TestRenew(t *testing.T) {
 					if got, err := s.access.Get(s.ctx); got == former || err != nil {
 						t.Errorf("the session is %p as before: %v", got, err)
 					}
-					s.pass(watchTime) // the watch goes on to its end, and the next is of the new session
+					s.pass(watchTime) // the watch runs to its end, and the next one is of the new session
 					if open := s.net.Open(); open > 2 {
 						t.Errorf("%d connections are open", open)
 					}
@@ -391,7 +391,7 @@ func TestAccessOpensOnce(t *testing.T) {
 	})
 }
 
-// Who gives up while opening leaves it to the next.
+// A caller that gives up does not end the opening for the next one.
 func TestAccessWhoseOpenerGivesUp(t *testing.T) {
 	with(t, false, Options{}, nil, func(m *model, s *Session) {
 		access := NewAccess(func(ctx context.Context) (*Session, error) {

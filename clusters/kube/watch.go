@@ -40,13 +40,13 @@ type event struct {
 	content []byte // the object in protobuf
 	// arrived is when the event's bytes had been read, with a monotonic reading.
 	arrived time.Time
-	// err is why it makes no sense.
+	// err is why it cannot be decoded.
 	err error
 }
 
-// watch reads a stream of what happens after a revision until that ends; nil: in order. It reads
-// it itself rather than through rest.Request.Watch, which reports a dead connection as an empty
-// stream, mixes undecodable objects with broken connections, and stamps nothing.
+// watch reads a stream of the changes after a revision until it ends; nil: in order. It does not
+// use rest.Request.Watch, which reports a dead connection as an empty stream, mixes undecodable
+// objects with broken connections, and has no arrival times.
 func (s *Session) watch(ctx context.Context, q Query, revision uint64, each func(event)) error {
 	body, err := s.request(q, metav1.ListOptions{
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),

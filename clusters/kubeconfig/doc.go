@@ -5,7 +5,7 @@
 //
 // clientcmd reads them. A kubeconfig is code, though: it can run programs, read files and
 // send credentials to other hosts. An operator's own file may do all that, and which
-// program it runs is told (Accepted.Note). One that comes from a Secret was written by
+// program it runs is reported (Accepted.Note). One that comes from a Secret was written by
 // whoever may write that Secret, so it may hold an address, certificates and a token, and
 // nothing else (refuse). token.go is what tokens say, for their renewal.
 //

@@ -270,8 +270,8 @@ func (c *chosen) check() (faults field.ErrorList) {
 	if strings.ContainsFunc(u.Token, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		faults = append(faults, secret(c.userAt.Child("token"), "holds a blank, line break or control character; write it as one line of plain text"))
 	}
-	given := u.Token != "" || u.TokenFile != "" || u.Username != "" || u.Exec != nil || u.AuthProvider != nil || len(u.ClientCertificateData) > 0
-	if !given && len(faults) == 0 && rest.IsConfigTransportTLS(rest.Config{Host: c.Cluster.Server}) {
+	hasCredential := u.Token != "" || u.TokenFile != "" || u.Username != "" || u.Exec != nil || u.AuthProvider != nil || len(u.ClientCertificateData) > 0
+	if !hasCredential && len(faults) == 0 && rest.IsConfigTransportTLS(rest.Config{Host: c.Cluster.Server}) {
 		faults = append(faults, field.Required(c.userAt, "holds no credential: give a token or a client certificate; the file may be cut off"))
 	}
 	return faults

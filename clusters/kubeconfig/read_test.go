@@ -22,7 +22,7 @@ import (
 // hidden marks every value that no message may hold.
 const hidden = "s3cr3t"
 
-// build is a kubeconfig whose one context leads to the cluster and user given as lines of
+// build is a kubeconfig with one context, whose cluster and user are passed as lines of
 // YAML.
 func build(cluster, user []string) string {
 	var b strings.Builder
@@ -123,7 +123,7 @@ func TestWhatASecretMayNotHold(t *testing.T) {
 	}
 }
 
-// TestWhatAFileMayHold: whatever client-go takes, and it is told.
+// TestWhatAFileMayHold: whatever client-go accepts, and it is reported.
 func TestWhatAFileMayHold(t *testing.T) {
 	ca, cert, key := certificates(t)
 	dir := t.TempDir()
@@ -212,7 +212,7 @@ func TestInCluster(t *testing.T) {
 
 // FuzzRead: no text makes the decision panic; what a Secret may hold has none of what is
 // refused, a transport can be made of it, and clientcmd comes to the same client. Whatever
-// stands before a user's secrets, no fault tells them.
+// precedes a user's secrets, no fault quotes them.
 func FuzzRead(f *testing.F) {
 	ca, cert, key := certificates(f)
 	f.Add(build([]string{"server: https://a", "certificate-authority-data: " + encoded(ca)}, []string{"token: t"}))

@@ -77,8 +77,8 @@ type AccountToken struct {
 // RenewAt is when Tributary begins to ask for another: at the last third of its life.
 func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
 
-// ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a
-// password, or a token that does not expire.
+// ParseAccountToken reads a token of the TokenRequest API. False for every other: a password,
+// or a token that does not expire.
 func ParseAccountToken(token string) (AccountToken, bool) {
 	c, ok := readClaims(token)
 	of := c.Kubernetes
@@ -116,7 +116,7 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 	return out, nil
 }
 
-// ReadFile reads a file. The error does not name it: the fault that it becomes does.
+// ReadFile reads a file. The error does not name it: the fault that is made of it does.
 func ReadFile(path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	return data, nameless(err)

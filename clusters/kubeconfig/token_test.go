@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestReplaceFile: a failure has the same words at every try, and nothing is left beside the file.
+// TestReplaceFile: a failure has the same text at every try, and nothing is left beside the file.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, ok := range map[string]bool{"there": true, "new": true, filepath.Join("gone", "k"): false, strings.Repeat("k", 255): false} {
@@ -76,7 +76,7 @@ func TestParseAccountToken(t *testing.T) {
 	}
 }
 
-// jwt is a token that ends then; its signature is nobody's.
+// jwt is a token that expires then, with no valid signature.
 func jwt(end int64) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, end)) + ".c2ln"
 }

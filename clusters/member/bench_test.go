@@ -30,14 +30,14 @@ func fleet(b *testing.B, services int) (*State, Listed[syncer.Pod]) {
 	}
 	s.Step(epoch, pods)
 	s.Step(epoch, all)
-	s.Step(epoch, Stood{})
+	s.Step(epoch, Published{})
 	if !s.Listed() {
 		b.Fatal("not listed")
 	}
 	return s, pods
 }
 
-// BenchmarkPodEvent is a pod of 60,000 that turns (not) ready, and the share that comes of it.
+// BenchmarkPodEvent is a pod of 60,000 that becomes (not) ready, and the share that follows.
 func BenchmarkPodEvent(b *testing.B) {
 	s, pods := fleet(b, 5000)
 	revision := uint64(2000)
@@ -52,7 +52,7 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkRelist is the list of the day of 60,000 pods of which none has changed.
+// BenchmarkRelist is the daily list of 60,000 pods of which none has changed.
 func BenchmarkRelist(b *testing.B) {
 	s, pods := fleet(b, 5000)
 	for b.Loop() {

@@ -46,9 +46,8 @@ func (s Scope) covers(key syncer.Key) bool {
 // Event is something that happened to a member: *Shown, or one of the structs that follow it.
 type Event any
 
-// Shown is what an event of a stream says of an object: as it is now, or nil where it is gone, or has
-// left the selector. Without a Key the stream has reached a revision without news. Arrived is when it
-// was read off the wire.
+// Shown is an event of a stream. Object is nil if the object is gone or has left the selector. Without
+// a Key it says only that the stream has reached the revision. Arrived is when it was read off the wire.
 type Shown[T Object] struct {
 	Scope    Scope
 	Key      syncer.Key
@@ -58,8 +57,8 @@ type Shown[T Object] struct {
 	Arrived  time.Time
 }
 
-// Listed is a complete list: what it lacks is missing. Its items belong to the state. Rules
-// are those that pods of it, and of its stream from now on, were matched with; nil: none.
+// Listed is a complete list: what it lacks is missing. The state owns the items. Rules are
+// those that its pods, and from now on those of its stream, were matched with; nil: none.
 type Listed[T Object] struct {
 	Scope    Scope
 	Items    []store.Versioned[T]
@@ -67,18 +66,18 @@ type Listed[T Object] struct {
 	Rules    Rules
 }
 
-// Changed says whether a stream is followed now. Err is why it is not; nil: it is being listed, as
-// it is at first.
+// Changed reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
+// is the initial state, too.
 type Changed struct {
 	Scope     Scope
 	Following bool
 	Err       error
 }
 
-// WentBack says that the store behind a stream is older than it was. A Listed follows.
+// WentBack reports that the store behind a stream was restored to an older state. A Listed follows.
 type WentBack struct{ Scope Scope }
 
-// Answer is what came of a Question. Object is a store.Versioned of the kind's type if it is
+// Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is
 // There; Rules are those that a pod was matched with.
 type Answer struct {
 	Question
@@ -87,7 +86,7 @@ type Answer struct {
 	Rules   Rules
 }
 
-// Outcome is how an Answer ended.
+// Outcome is what an Answer says.
 type Outcome uint8
 
 // The outcomes. Whatever its UID, an object of that name is There.
@@ -97,41 +96,41 @@ const (
 	NotThere
 )
 
-// Stood is what stands of the member in the ingress cluster: see Effects.WantStanding.
-type Stood struct{ Replicas []Standing }
+// Published is what the ingress cluster has of the member now: see Effects.WantPublished.
+type Published struct{ Replicas []PublishedShare }
 
-// Standing is what stands of a member in one replica.
-type Standing struct {
+// PublishedShare is what is published of a member in one replica.
+type PublishedShare struct {
 	Replica   syncer.Key
 	Endpoints []syncer.Endpoint
 }
 
-// Configured is another configuration. The first one is given to New.
+// Configured is another configuration. New takes the first one.
 type Configured struct{ Config }
 
-// Tick is time that passes: whatever time alone brings comes with it. Ahead is how far the member's
-// clock is ahead.
+// Tick tells the time: retries, staleness and grades that end are checked when it comes. Ahead is how
+// far the member's clock is ahead of ours.
 type Tick struct{ Ahead time.Duration }
 
-// Effects is what is to be done after a step. The zero value is nothing.
+// Effects is what the caller has to do after a step. The zero value is nothing.
 type Effects struct {
-	// Dirty are replicas whose share may have changed. Bulk: nobody waits for a single one.
+	// Dirty are replicas whose share may have changed. Bulk: none of them is urgent.
 	Dirty []Change
 	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// Turned is true when State.Scopes may have changed, or what State.Status says of them. Relist
-	// are streams to be listed again while they go on.
+	// Turned is true if State.Scopes, or what State.Status says of them, may have changed. Relist
+	// are streams to be listed again while they run.
 	Turned bool
 	Relist []Scope
-	// Listed is true when State.Listed has come to be so: it is known from now on what the member lacks.
+	// Listed is true if State.Listed has become true: what the member lacks is known now.
 	Listed bool
-	// WantStanding asks for a Stood of this moment or later.
-	WantStanding bool
+	// WantPublished requests a Published that is read now or later.
+	WantPublished bool
 }
 
-// Change is a replica whose share may have changed, and why. A Cause is shared and never
-// changed.
+// Change is a replica whose share may have changed, and why. A Cause is shared: it is
+// immutable.
 type Change struct {
 	Replica syncer.Key
 	Effect  syncer.Effect
@@ -149,14 +148,14 @@ type Cause struct {
 	Event string
 	// State and IP are those of a pod: "ready", "not ready", "terminating", "gone".
 	State, IP string
-	// SourceTime is when the member says that it happened, by its own clock; zero: it does
-	// not. Arrived is when it was read off the wire, Live that a stream showed it.
+	// SourceTime is when it happened, by the member's own clock; zero: unknown. Arrived is when
+	// it was read off the wire. Live: a stream showed it.
 	SourceTime, Arrived time.Time
 	Live                bool
 }
 
-// Question asks whether an object is there: by a consistent read, never from a cache. UID is
-// the one that it had; empty: unknown.
+// Question asks whether an object exists, by a consistent read and never from a cache. UID is
+// the last one known; empty: unknown.
 type Question struct {
 	ID   uint64
 	Kind Kind
@@ -164,15 +163,15 @@ type Question struct {
 	UID  string
 }
 
-// Share is what the member gives to a replica.
+// Share is what the member contributes to a replica.
 type Share struct {
-	// Listed is false as long as what stands of the member, and is kept, is its share. Given is
-	// the function of the tables; its Service is nil where there is none.
+	// Listed is false while the share is what is published of the member, as far as Keep lets it.
+	// Given is the function of the tables; its Service is nil where there is none.
 	Listed bool
 	Given  syncer.Contribution
-	// Keep returns, of what stands of the member in the replica and is not Given, how it
-	// should stand now; ok is false if not at all. Nil: nothing of it should. It is to be
-	// called under the lock that guards the State.
+	// Keep returns how an endpoint is to be published that is published of the member in the
+	// replica and that Given lacks; ok is false if it is to be removed. Nil: all of these are to
+	// be removed. Call it under the lock that guards the State.
 	Keep func(e syncer.Endpoint) (as syncer.Endpoint, ok bool)
 	// SourceOpen is true while the Service is asked for or unknown: the replica's Service is
 	// left as it is. Reserve says why all endpoints are at most Reserve; empty: they are not.
@@ -180,7 +179,7 @@ type Share struct {
 	Reserve    string
 }
 
-// step gathers the effects of one Step. byHand: other Services than before are written by hand.
+// step collects the effects of one Step. byHand: the set of Services with hand-written endpoints changed.
 type step struct {
 	Effects
 	now    time.Time
@@ -197,15 +196,15 @@ func (o *step) dirty(list []store.Dirty, c *Cause) {
 	}
 }
 
-// touch notes replicas of which an endpoint that stands may be another one now.
+// touch marks replicas dirty of which a published endpoint may have changed.
 func (o *step) touch(replicas []syncer.Key, c *Cause) {
 	for _, key := range replicas {
 		o.add(key, syncer.Removal, c)
 	}
 }
 
-// effects returns what was gathered in an order that depends on nothing else: each replica
-// once, with its strongest effect and the cause of that.
+// effects returns what was collected, in a deterministic order: each replica once, with its
+// strongest effect and the cause of that.
 func (o *step) effects() Effects {
 	slices.SortStableFunc(o.Dirty, func(a, b Change) int {
 		return cmp.Or(a.Replica.Compare(b.Replica), cmp.Compare(b.Effect, a.Effect))

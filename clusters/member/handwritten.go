@@ -10,14 +10,14 @@ import (
 )
 
 // mostNamed is for how many Services without a selector Endpoints are followed by name: that
-// brings nothing but what is wanted and costs the server a watch each. One stream of all
-// brings what controllers derive as well: that cannot be left out by label, for the label by
-// which newer ones mark it stays on an object that is written by hand from then on.
+// brings only what is wanted, and costs the server a watch each. One stream of all also brings
+// what controllers derive. That cannot be excluded by label, because the label by which newer
+// controllers mark it stays on an object that is later written by hand.
 const mostNamed = 64
 
-// serviceChanged has the replica of a Service compared, and asks for the Endpoints of one that has
-// come to be written by hand: their stream may have shown them before anybody needed them. Pods
-// may stand that it selected.
+// serviceChanged has the replica of a Service compared. It asks for the Endpoints if the endpoints are
+// hand-written from now on: their stream may have shown them before they were needed. Pods that the
+// Service selected may still be published.
 func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, o *step) {
 	effect := syncer.Addition
 	if after == nil {
@@ -35,17 +35,17 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 		return
 	}
 	s.asking.begin(Endpoints, key, "", o)
-	o.WantStanding = true
+	o.WantPublished = true
 }
 
-// handUnread reports whether it is not known yet what is written for a Service by hand.
+// handUnread reports whether the hand-written endpoints of a Service are not known yet.
 func (s *State) handUnread(service syncer.Key) bool {
 	_, _, known := s.tables.Endpoints(service)
 	written := s.streams[s.scope(EndpointSlices, service.Namespace)]
 	return written == nil || !written.listed || !known && s.asking.of(Endpoints, service) != nil
 }
 
-// readByHand has the replicas compared of which all slices that are written by hand were listed.
+// readByHand has the replicas compared whose hand-written slices were listed.
 func (s *State) readByHand(listed Scope, o *step) {
 	c := &Cause{Kind: EndpointSlices.String(), Event: "listed", Arrived: s.now}
 	for key := range s.hand {
@@ -55,8 +55,8 @@ func (s *State) readByHand(listed Scope, o *step) {
 	}
 }
 
-// followHand makes the streams those that Services without a selector need. That of slices, which
-// brings few, stays: it has shown those of the Service that needs them next.
+// followHand sets the streams that Services without a selector need. That of slices is never dropped:
+// it has few, and has shown those of the Service that needs them next.
 func (s *State) followHand() {
 	wanted := map[Scope]bool{}
 	for key := range s.hand {

@@ -20,8 +20,8 @@ import (
 )
 
 // TestHistories plays random histories of a cluster, of streams that break, lie, lag and begin
-// anew, and of stores that are restored, and holds what is written to the laws: HARD,
-// NOPHANTOM, NOWIPE, CONV and ZERO, as far as they are a member's.
+// anew, and of stores that are restored. It checks what is written by the invariants HARD,
+// NOPHANTOM, NOWIPE, CONV and ZERO, as far as they apply to a member.
 func TestHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 100) {
 		h := newHistory(dice.From(seed, 0))
@@ -60,7 +60,7 @@ func TestTheSameEventsHaveTheSameEffects(t *testing.T) {
 }
 
 // truth is a pod as it is in the cluster. bad is true once it was anything but ready and
-// chosen, so that its endpoint may have gone for it.
+// selected, so that its endpoint may have been removed for that.
 type truth struct {
 	pod      syncer.Pod
 	revision uint64
@@ -95,7 +95,7 @@ type history struct {
 	hand     map[syncer.Key]store.Versioned[store.HandEndpoints]
 	events   []change
 	feeds    map[Scope]*feed
-	// gone are UIDs of which the state was told that they are.
+	// gone are UIDs that the state was told to be gone.
 	gone   map[string]bool
 	backup func()
 	uids   int
@@ -134,7 +134,7 @@ func (h *history) act() {
 		h.restart()
 	case 1:
 		if h.state.Followed() {
-			h.play(h.standing())
+			h.play(h.publishedEvent())
 		} else {
 			h.restart()
 		}
@@ -158,7 +158,7 @@ func (h *history) act() {
 		h.answer(h.r.IntN(3) > 0)
 	case 21, 22, 23:
 		if h.wants {
-			h.play(h.standing())
+			h.play(h.publishedEvent())
 		}
 	case 24:
 		h.play(Tick{})
@@ -171,14 +171,14 @@ func (h *history) act() {
 func (h *history) play(e Event) {
 	h.tell(e)
 	before := map[syncer.Key][]syncer.Endpoint{}
-	for key, endpoints := range h.stands {
+	for key, endpoints := range h.published {
 		before[key] = endpoints
 	}
 	effects, written := h.step(e)
 	for _, c := range effects.Dirty {
 		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
 	}
-	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantStanding, written))
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantPublished, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))
@@ -190,7 +190,7 @@ func (h *history) play(e Event) {
 	h.follow()
 }
 
-// tell writes an event into the log.
+// tell logs an event.
 func (h *history) tell(e Event) {
 	switch e := e.(type) {
 	case Tick:
@@ -224,7 +224,7 @@ func (h *history) tell(e Event) {
 	}
 }
 
-// follow makes the feeds those that the state wants.
+// follow sets the feeds that the state wants.
 func (h *history) follow() {
 	next := map[Scope]*feed{}
 	for _, scope := range h.state.Scopes() {
@@ -265,7 +265,7 @@ func (h *history) newUID() string {
 	return fmt.Sprintf("uid-%d", h.uids)
 }
 
-// happen writes an object, or its end, into the cluster's log.
+// happen appends a change or deletion of an object to the cluster's log.
 func (h *history) happen(kind Kind, key syncer.Key, uid string, object any) uint64 {
 	h.revision++
 	h.say("happens: %v %s %s %v", kind, key, uid, object != nil)
@@ -350,7 +350,7 @@ func (h *history) changeHand() {
 	h.hand[key] = v
 }
 
-// snapshot returns a function that puts the cluster's store back to what it is now.
+// snapshot returns a function that restores the cluster's store to its present state.
 func (h *history) snapshot() func() {
 	pods, services, hand, revision := maps.Clone(h.pods), maps.Clone(h.services), maps.Clone(h.hand), h.revision
 	steady := maps.Clone(h.steady)
@@ -386,7 +386,7 @@ func (h *history) restore() {
 	}
 }
 
-// list lists a scope, and brings it level with its stream. A list may lie, by what it lacks.
+// list lists a scope, and brings it level with its stream. A list may lie: it may lack objects.
 func (h *history) list(scope Scope, mayLie bool) {
 	f := h.feeds[scope]
 	if f == nil {
@@ -425,7 +425,7 @@ func shownOf[T Object](all map[syncer.Key]store.Versioned[T], scope Scope, lies 
 	return out
 }
 
-// deliver goes on with a stream: it resumes, or shows its next event.
+// deliver continues a stream: it resumes, or shows its next event.
 func (h *history) deliver(scope Scope) (more bool) {
 	f := h.feeds[scope]
 	switch {
@@ -508,11 +508,11 @@ func (h *history) truthOf(q Question) (Outcome, any) {
 	return NotThere, nil
 }
 
-// settle ends all faults, and waits until nothing changes any more. Then what stands is what
-// the cluster has (CONV).
+// settle ends all faults, and waits until nothing changes any more. Then what is published is
+// what the cluster has (CONV).
 func (h *history) settle() {
 	h.say("settle")
-	for scope := range h.feeds { // what a list took away that was not asked for comes with the next
+	for scope := range h.feeds { // what a list lacked and nobody asked for comes with the next one
 		h.feeds[scope].listed = false
 	}
 	for range 200 {
@@ -527,7 +527,7 @@ func (h *history) settle() {
 			}
 		}
 		if h.wants {
-			h.play(h.standing())
+			h.play(h.publishedEvent())
 		}
 		for len(h.asked) > 0 {
 			h.answer(true)

@@ -14,12 +14,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// kind joins stream, table and asking of one kind of object: what is seen, gone and missing
-// (T2) is the same for all four.
+// kind joins stream, table and asking of one kind of object: seen, gone and missing (T2) are
+// handled alike for all four.
 type kind[T Object] struct {
 	kind   Kind
 	asking *asking
-	covers func(namespace string) bool // whether objects of a namespace are taken in at all
+	covers func(namespace string) bool // whether objects of a namespace are accepted at all
 	table[T]
 }
 
@@ -37,8 +37,8 @@ type table[T Object] struct {
 	changed func(key syncer.Key, after *T, c *Cause, o *step)
 }
 
-// shown takes in an object that a stream shows, unless a read has shown a newer one, and takes out
-// one that is gone (T2), unless another of its name has come since.
+// shown stores an object that a stream shows, unless a read has shown a newer one, and removes one
+// that is gone (T2), unless another of its name has come since.
 func (k *kind[T]) shown(st *stream, e *Shown[T], o *step) {
 	if st == nil {
 		return
@@ -65,7 +65,7 @@ func (k *kind[T]) shown(st *stream, e *Shown[T], o *step) {
 	}
 }
 
-// take takes an object in, whatever is known of it, and closes its question.
+// take stores an object, whatever is known of it, and closes its question.
 func (k *kind[T]) take(v store.Versioned[T], from Cause, o *step) {
 	key, _ := k.identity(&v.Object)
 	if pod, ok := any(&v.Object).(*syncer.Pod); ok && pod.Terminal {
@@ -80,7 +80,7 @@ func (k *kind[T]) take(v store.Versioned[T], from Cause, o *step) {
 	k.changed(key, &v.Object, c, o)
 }
 
-// drop takes an object out that is gone, if it is in a table, and closes its question.
+// drop removes an object that is gone, if it is in a table, and closes its question.
 func (k *kind[T]) drop(key syncer.Key, from Cause, o *step) {
 	k.asking.close(k.kind, key)
 	before, _, known := k.held(key)
@@ -105,14 +105,14 @@ func (k *kind[T]) cause(from Cause, key syncer.Key, before, after *T, written in
 	return &c
 }
 
-// listed takes in a complete list: what it shows replaces what is not newer than the list, what
-// it lacks is missing. anew: also what is of the same revision.
+// listed applies a complete list: what it shows replaces what is not newer than the list, what
+// it lacks is missing. anew: objects of the same revision are replaced, too.
 func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	if st == nil {
 		return
 	}
 	o.Bulk = true
-	o.WantStanding = o.WantStanding || !st.stood && k.kind <= Services
+	o.WantPublished = o.WantPublished || !st.compared && k.kind <= Services
 	floor := e.Revision
 	if st.listed && st.at == 0 { // its store went back
 		anew, floor = true, math.MaxUint64
@@ -138,7 +138,7 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	st.list(e.Revision, o.now)
 }
 
-// miss asks for an object that a list lacks, or lets it go.
+// miss asks for an object that a list lacks, or drops it.
 func (k *kind[T]) miss(key syncer.Key, o *step) {
 	object, _, _ := k.held(key)
 	switch q := k.asking.of(k.kind, key); {
@@ -151,13 +151,13 @@ func (k *kind[T]) miss(key syncer.Key, o *step) {
 		q := k.asking.begin(k.kind, key, uid, o)
 		if pod, ok := any(object).(*syncer.Pod); ok {
 			for i := range pod.IPs {
-				k.asking.lies(q, pod.IPs[i].Addr)
+				k.asking.addAddr(q, pod.IPs[i].Addr)
 			}
 		}
 	}
 }
 
-// answered takes in what a read says of an object: it is newer than all that is known.
+// answered applies what a read says of an object: it is newer than all that is known.
 func (k *kind[T]) answered(a *Answer, o *step) {
 	if v, there := a.Object.(store.Versioned[T]); there {
 		k.take(v, Cause{Event: "listed", Arrived: o.now}, o)
@@ -166,13 +166,13 @@ func (k *kind[T]) answered(a *Answer, o *step) {
 	}
 }
 
-// makeKinds says what is particular to each kind.
+// makeKinds sets what is particular to each kind.
 func (s *State) makeKinds() {
 	t := s.tables
 	s.pods = newKind(s, Pods, table[syncer.Pod]{
 		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
 		held:     t.Pod, set: t.SetPod, remove: t.RemovePod, rows: t.Pods,
-		asked:   func(key syncer.Key) bool { return t.Endpoint(key) || s.stands[key] != nil },
+		asked:   func(key syncer.Key) bool { return t.Endpoint(key) || s.publishedIn[key] != nil },
 		changed: s.podChanged,
 	})
 	s.services = newKind(s, Services, table[syncer.Service]{
@@ -201,7 +201,7 @@ func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
 	return &kind[T]{of, &s.asking, covers, t}
 }
 
-// describePod says what became of a pod, and when by the member's own clock.
+// describePod sets what happened to a pod, and when by the member's own clock.
 func describePod(c *Cause, before, after *syncer.Pod, written int64) {
 	var second int64
 	switch {

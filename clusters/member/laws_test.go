@@ -14,40 +14,40 @@ func sorted[V any](m map[syncer.Key]V) []syncer.Key {
 	return slices.SortedFunc(maps.Keys(m), syncer.Key.Compare)
 }
 
-// check holds what stands to what the state was told, and what it said to what it does.
+// check compares what is published with what the state was told, and with what the state would publish now.
 func (h *history) check() {
-	if h.wants { // what stands has yet to be looked at
+	if h.wants { // a Published is still to come
 		return
 	}
 	if left := h.forgotten(); len(left) > 0 {
-		h.fault("nobody said that %v changed", left)
+		h.fault("%v changed and were not marked dirty", left)
 	}
-	for replica, endpoints := range h.stands {
+	for replica, endpoints := range h.published {
 		for i := range endpoints {
 			e := &endpoints[i]
-			asked := h.state.asking.about(e) // it went before anybody looked at what stands
+			asked := h.state.asking.about(e) // it was gone before the Published came
 			if uid := e.Target.UID; h.gone[uid] && !h.lives(uid) && !asked {
-				h.fault("HARD: %s stands in %s", uid, replica)
+				h.fault("HARD: %s is published in %s", uid, replica)
 			}
 		}
 	}
 }
 
-// checkSeen holds what stands of a pod to what the pod has just shown.
+// checkSeen compares what is published of a pod with the pod that was just seen.
 func (h *history) checkSeen(pod *syncer.Pod) {
-	for replica, endpoints := range h.stands {
+	for replica, endpoints := range h.published {
 		for i := range endpoints {
 			e := &endpoints[i]
 			if e.Target.UID == pod.UID && e.Grade > syncer.NotReady && (!pod.Ready || pod.Terminating) && !h.wants {
-				h.fault("HARD: %s stands ready in %s", pod.UID, replica)
+				h.fault("HARD: %s is published as ready in %s", pod.UID, replica)
 			}
 		}
 	}
 }
 
-// checkWrite holds a write to what is true.
+// checkWrite compares a write with the truth.
 func (h *history) checkWrite(replica syncer.Key, before []syncer.Endpoint) {
-	after := h.stands[replica]
+	after := h.published[replica]
 	has := func(all []syncer.Endpoint, uid string) bool {
 		return slices.ContainsFunc(all, func(e syncer.Endpoint) bool { return e.Target.UID == uid })
 	}
@@ -58,14 +58,14 @@ func (h *history) checkWrite(replica syncer.Key, before []syncer.Endpoint) {
 	}
 	for _, t := range h.pods {
 		e := t.pod.UID
-		if !t.bad && has(before, e) && !has(after, e) && h.chosen(&t.pod, replica) {
+		if !t.bad && has(before, e) && !has(after, e) && h.selected(&t.pod, replica) {
 			h.fault("NOWIPE: %s left %s", e, replica)
 		}
 	}
 }
 
-// chosen reports whether a Service selects a pod, and always did.
-func (h *history) chosen(pod *syncer.Pod, replica syncer.Key) bool {
+// selected reports whether a Service selects a pod, and always did.
+func (h *history) selected(pod *syncer.Pod, replica syncer.Key) bool {
 	v, there := h.services[replica]
 	return there && h.steady[replica] && v.Object.Selector != nil &&
 		replica.Namespace == pod.Namespace && pod.Labels.Get("app") == v.Object.Selector["app"]
@@ -81,7 +81,7 @@ func (h *history) lives(uid string) bool {
 	return false
 }
 
-// checkTruth compares what stands with the cluster, as somebody would who can see it whole.
+// checkTruth compares what is published with the whole cluster.
 func (h *history) checkTruth() {
 	for replica := range h.services {
 		want := map[syncer.TargetRef]syncer.Grade{}
@@ -102,7 +102,7 @@ func (h *history) checkTruth() {
 			want[syncer.TargetRef{Kind: Pods.String(), Key: key, UID: t.pod.UID}] = grade
 		}
 		is := map[syncer.TargetRef]syncer.Grade{}
-		for _, e := range h.world.stands[replica] {
+		for _, e := range h.world.published[replica] {
 			if e.Target.Kind == "" {
 				e.Target.Key.Name = e.Addr.String()
 			}
@@ -114,7 +114,7 @@ func (h *history) checkTruth() {
 	}
 	for replica := range h.world.services {
 		if _, there := h.services[replica]; !there {
-			h.fault("CONV: %s stands without a Service", replica)
+			h.fault("CONV: %s exists without a Service", replica)
 		}
 	}
 }

@@ -10,26 +10,25 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// TestKeepAfterwards: what a member shows between a share and the question what of it stays takes
-// nothing away that lives.
+// TestKeepAfterwards: what a member shows between Give and Keep removes no endpoint of a live pod.
 func TestKeepAfterwards(t *testing.T) {
 	pods, services := Scope{Kind: Pods}, Scope{Kind: Services}
 	w := newWorld(Config{})
-	web, one, two := keyOf("web"), standOf("10.0.0.1/web-1"), standOf("10.0.0.2/web-2")
-	w.stands[web], w.services[web] = []syncer.Endpoint{one, two}, true
+	web, one, two := keyOf("web"), publishedOf("10.0.0.1/web-1"), publishedOf("10.0.0.2/web-2")
+	w.published[web], w.services[web] = []syncer.Endpoint{one, two}, true
 	pod := func(item string) store.Versioned[syncer.Pod] {
 		return store.Versioned[syncer.Pod]{Object: podOf(item), Revision: 5}
 	}
 	expect := func(when string, share *Share, e syncer.Endpoint, want bool) {
 		t.Helper()
 		if _, ok := share.Keep(e); ok != want {
-			t.Errorf("%s: %s stays: %v", when, e.Addr, ok)
+			t.Errorf("%s: %s is retained: %v", when, e.Addr, ok)
 		}
 	}
 	w.state.Step(w.now, Listed[syncer.Pod]{Scope: pods, Revision: 10, Items: []store.Versioned[syncer.Pod]{pod("web-1=10.0.0.1")}})
 	w.state.Step(w.now, Listed[syncer.Service]{Scope: services, Revision: 10, Items: []store.Versioned[syncer.Service]{{Object: serviceOf("web"), Revision: 5}}})
 	unread := w.state.Give(web)
-	asked := w.state.Step(w.now, w.standing()).Ask
+	asked := w.state.Step(w.now, w.publishedEvent()).Ask
 	expect("at a start", &unread, one, true)
 	expect("at a start", &unread, two, true)
 	open := w.state.Give(web)

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	// Namespaces have a stream of each kind of their own; nil: one stream covers all. Covers
 	// reports whether a namespace is followed, Replicates whether a Service is replicated;
-	// nil: each is. These three never change: others make another State.
+	// nil: each is. These three never change: other values need another State.
 	Namespaces []string
 	Covers     func(namespace string) bool
 	Replicates func(*syncer.Service) bool
@@ -29,7 +29,7 @@ type Config struct {
 	StaleAfter time.Duration
 }
 
-// Rules are the configuration's rules of one member. Two are the same only if they are one.
+// Rules are the configuration's rules for one member. They are compared by identity.
 type Rules interface {
 	// Applies returns which are for a Service, as bits, and Then what each says.
 	Applies(*syncer.Service) uint64
@@ -50,22 +50,22 @@ type State struct {
 	slices    *kind[store.HandSlice]
 
 	asking asking
-	// news is that of Services which waits, and hand are those whose endpoints are written by hand.
+	// news are the events of Services that wait (due), hand the Services with hand-written endpoints.
 	news map[syncer.Key]*Shown[syncer.Service]
 	hand map[syncer.Key]bool
-	// listed is what Listed was when it was last told.
+	// listed is what Listed returned last.
 	listed bool
-	// stands are the replicas in which a pod stands, where that is not known from the tables.
-	stands map[syncer.Key][]syncer.Key
+	// publishedIn are the replicas in which a pod is published, where the tables do not say so.
+	publishedIn map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
 	blind time.Time
 	stale bool
-	// next is when time alone changes what a replica gets, by the member's clock.
+	// next is when time alone changes the share of a replica, by the member's clock.
 	next map[syncer.Key]time.Time
 }
 
-// New returns the state of a member of which nothing has been read yet: what stands of it is its
-// share until it has been (T5).
+// New returns the state of a member of which nothing has been read yet. Until it has been, its share
+// is what is published of it (T5).
 func New(now time.Time, c Config) *State {
 	namespaces := c.Namespaces
 	if namespaces == nil {
@@ -74,7 +74,7 @@ func New(now time.Time, c Config) *State {
 	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{},
 		asking: asking{open: map[subject]*question{}, at: map[netip.Addr][]syncer.Key{}},
 		news:   map[syncer.Key]*Shown[syncer.Service]{}, hand: map[syncer.Key]bool{},
-		stands: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
+		publishedIn: map[syncer.Key][]syncer.Key{}, next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
 	for _, namespace := range namespaces {
@@ -84,7 +84,7 @@ func New(now time.Time, c Config) *State {
 	return s
 }
 
-// storeOptions are those of the tables: rules are those that the pods were matched with.
+// storeOptions are the options of the tables, with the rules that the pods were matched with.
 func (s *State) storeOptions() store.Options {
 	return store.Options{Replicate: s.config.Replicates, Syncer: s.config.Options, Rules: func(svc *syncer.Service) syncer.Rules {
 		if st := s.stream(Pods, svc.Namespace); st != nil && st.rules != nil {
@@ -94,8 +94,8 @@ func (s *State) storeOptions() store.Options {
 	}}
 }
 
-// Step takes an event in and returns what is to be done because of it. Events of one stream
-// come in their order; those of several may come in any.
+// Step applies an event and returns its effects. Events of one stream come in their order; those
+// of different streams may come in any.
 func (s *State) Step(now time.Time, e Event) Effects {
 	s.now = now
 	o := &step{now: now}
@@ -114,15 +114,15 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.tick(e, o)
 	default:
 		o.Turned = true
-		s.turn(e, o)
+		s.streamEvent(e, o)
 		s.sight(o)
 	}
 	s.after(o)
 	return o.effects()
 }
 
-// turn takes in what concerns a stream, or the member, as a whole.
-func (s *State) turn(e Event, o *step) {
+// streamEvent applies an event that concerns a stream, or the member, as a whole.
+func (s *State) streamEvent(e Event, o *step) {
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
 		s.pods.listed(s.streams[e.Scope], &e, s.rematch(&e, o), o)
@@ -141,16 +141,16 @@ func (s *State) turn(e Event, o *step) {
 			st.at = 0
 			s.asking.postpone(o)
 		}
-	case Stood:
-		s.stood(e.Replicas, o)
+	case Published:
+		s.comparePublished(e.Replicas, o)
 	case Configured:
 		s.configure(e.Config, o)
 	}
 }
 
-// answer takes in what came of a question, if that is still open.
+// answer applies the answer to a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
-	pods := s.stream(Pods, a.Key.Namespace) // nil where people name a pod of another namespace by hand
+	pods := s.stream(Pods, a.Key.Namespace) // nil for a hand-written endpoint with a pod of another namespace
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
 	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
@@ -162,7 +162,7 @@ func (s *State) answer(a *Answer, o *step) {
 	}
 }
 
-// after does what may follow from any event.
+// after does what any event may require.
 func (s *State) after(o *step) {
 	s.release(o)
 	if o.byHand {
@@ -174,15 +174,15 @@ func (s *State) after(o *step) {
 		s.listed = s.Listed()
 		o.Listed = s.listed && !before
 	}
-	if len(s.asking.open) == 0 && len(s.stands) > 0 && s.Listed() {
-		s.stands = map[syncer.Key][]syncer.Key{} // a cleared one would keep its room
+	if len(s.asking.open) == 0 && len(s.publishedIn) > 0 && s.Listed() {
+		s.publishedIn = map[syncer.Key][]syncer.Key{} // clear would not free its memory
 	}
 	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
 		s.asking.at = map[netip.Addr][]syncer.Key{}
 	}
 }
 
-// tick does what time brings.
+// tick does what is due by now.
 func (s *State) tick(e Tick, o *step) {
 	s.ahead = e.Ahead
 	s.sight(o)
@@ -195,7 +195,7 @@ func (s *State) tick(e Tick, o *step) {
 	}
 }
 
-// configure goes over to another configuration. With other rules pods are listed again beside
+// configure switches to another configuration. If the rules differ, pods are listed again beside
 // their streams (T7).
 func (s *State) configure(c Config, o *step) {
 	former := s.config

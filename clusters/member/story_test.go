@@ -17,8 +17,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// TestStories plays the files of testdata/stories. What a line says is in the switch of
-// story.Apply; what comes of a step are the requests of the state, and what stands in each
+// TestStories plays the files of testdata/stories. The switch of story.Apply has the verbs of a
+// line; the results of a step are the requests of the state, and what is published in each
 // replica that was written.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
@@ -33,7 +33,7 @@ type story struct {
 	out    []string
 }
 
-// step plays an event and tells what came of it.
+// step plays an event and says what follows from it.
 func (s *story) step(e Event) {
 	w := s.begun()
 	waits := w.wants
@@ -45,8 +45,8 @@ func (s *story) step(e Event) {
 	for _, scope := range effects.Relist {
 		s.say("list %s beside", scope)
 	}
-	if _, stood := e.(Stood); effects.WantStanding && (!waits || stood) {
-		s.say("want what stands")
+	if _, told := e.(Published); effects.WantPublished && (!waits || told) {
+		s.say("want what is published")
 	}
 	if !slices.Equal(w.state.Scopes(), scopes) {
 		var all []string
@@ -59,7 +59,7 @@ func (s *story) step(e Event) {
 		s.say("%s: %s", short(replica), w.text(replica))
 	}
 	if left := w.forgotten(); len(left) > 0 && !w.wants {
-		s.t.Errorf("%T: not told that %v changed", e, left)
+		s.t.Errorf("%T: %v changed and were not marked dirty", e, left)
 	}
 }
 
@@ -86,15 +86,15 @@ func (s *story) Apply(line string) error {
 	head, rest, _ := strings.Cut(line, ":")
 	words, items := strings.Fields(head), strings.Fields(rest)
 	if len(words) == 0 {
-		return fmt.Errorf("no word")
+		return fmt.Errorf("no verb")
 	}
 	switch words[0] {
 	case "config":
 		return s.configure(items)
-	case "stand": // what stood before the process began
+	case "published": // before the process began
 		key := keyOf(words[1])
 		for _, item := range items {
-			s.begun().stands[key] = append(s.begun().stands[key], standOf(item))
+			s.begun().published[key] = append(s.begun().published[key], publishedOf(item))
 		}
 		s.begun().services[key] = true
 	case "list", "seen", "gone":
@@ -107,11 +107,11 @@ func (s *story) Apply(line string) error {
 		s.step(WentBack{scopeOf(words[1])})
 	case "answer":
 		return s.answer(words, items)
-	case "stood":
-		s.step(s.begun().standing())
+	case "compare": // the lists with what is published
+		s.step(s.begun().publishedEvent())
 	case "lead":
 		if w := s.begun(); w.state.Followed() {
-			s.step(w.standing())
+			s.step(w.publishedEvent())
 		} else {
 			w.begin(s.config)
 		}
@@ -124,7 +124,7 @@ func (s *story) Apply(line string) error {
 		st := s.begun().state.Status()
 		s.say("%d missing, %v", st.Missing, st.Listed)
 	default:
-		return fmt.Errorf("unknown word")
+		return fmt.Errorf("unknown verb")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (s *story) object(words, items []string) error {
 	return nil
 }
 
-func play[T Object](s *story, word string, scope Scope, revision uint64, items []string, of func(string) T) {
+func play[T Object](s *story, verb string, scope Scope, revision uint64, items []string, of func(string) T) {
 	var all []store.Versioned[T]
 	for i, item := range items {
 		item, at, own := strings.Cut(item, "@")
@@ -189,13 +189,13 @@ func play[T Object](s *story, word string, scope Scope, revision uint64, items [
 		if own {
 			v.Revision = number(at)
 		}
-		if word == "seen" {
+		if verb == "seen" {
 			v.Revision += uint64(i)
 			s.step(seen(scope, v, s.begun().now))
 		}
 		all = append(all, v)
 	}
-	if word == "list" {
+	if verb == "list" {
 		list := Listed[T]{Scope: scope, Items: all, Revision: revision}
 		if scope.Kind == Pods {
 			list.Rules = s.config.Rules
@@ -282,9 +282,9 @@ func named(text string) (syncer.Key, string) {
 }
 
 // podOf reads "web-1=10.0.0.1", with marks behind: ! not ready, ? its node is silent, ~
-// terminating, * finished, ^ in the host's network. The label app is the name up to its
-// last dash, or what stands behind a comma. "+5" says that it turned (not) ready 5 s after
-// the beginning.
+// terminating, * finished, ^ in the host's network, % matched by the rule. The label app is
+// the name up to its last dash, or what follows a comma. "+5" says that it became (not) ready
+// 5 s after the beginning.
 func podOf(item string) (p syncer.Pod) {
 	item, since, timed := strings.Cut(item, "+")
 	item, app, labelled := strings.Cut(item, ",")
@@ -309,7 +309,7 @@ func podOf(item string) (p syncer.Pod) {
 	return p
 }
 
-// serviceOf reads "web", which selects app=web, "web:green", "web:-" without a selector;
+// serviceOf reads "web", which selects app=web, "web~green", "web~-" without a selector;
 // "web?" publishes what is not ready.
 func serviceOf(item string) (svc syncer.Service) {
 	item, publish := strings.CutSuffix(item, "?")
@@ -352,16 +352,16 @@ func sliceOf(item string) (h store.HandSlice) {
 	return h
 }
 
-// standOf reads "10.0.0.1/web-1", "10.0.0.1/web-1#b", or "10.9.0.1" by hand; with ! it
-// stands not ready, with % as reserve.
-func standOf(item string) (e syncer.Endpoint) {
+// publishedOf reads "10.0.0.1/web-1", "10.0.0.1/web-1#b", or "10.9.0.1" by hand; with ! it
+// is published as not ready, with % as reserve.
+func publishedOf(item string) (e syncer.Endpoint) {
 	text := strings.TrimRight(item, "!%")
 	reserve := strings.HasSuffix(item, "%")
 	addr, pod, of := strings.Cut(text, "/")
 	e.Addr = netip.MustParseAddr(addr)
 	e.Ready = !strings.HasSuffix(item, "!") && !reserve
 	e.Serving = e.Ready
-	e.Grade = e.StandingGrade(reserve)
+	e.Grade = e.PublishedGrade(reserve)
 	e.Ports = []syncer.Port{{Protocol: syncer.TCP, Number: 80}}
 	if of {
 		e.Target.Kind = Pods.String()

@@ -16,16 +16,16 @@ import (
 // settling is how long a stream that was interrupted may take to show what happened meanwhile.
 const settling = time.Second
 
-// stream is what is known of one stream.
+// stream is the state of one stream.
 type stream struct {
 	following bool
 	err       error
-	// listed is true once it has shown a complete list, stood once what stands of the member
-	// was held against that (T5).
-	listed, stood bool
-	rules         Rules     // that its pods were matched with
-	at            uint64    // the revision that it has reached; 0: it is to be listed
-	resumed       time.Time // after a list, or an interruption
+	// listed is true once it has shown a complete list, compared once what is published of the
+	// member was compared with that (T5).
+	listed, compared bool
+	rules            Rules     // that its pods were matched with
+	at               uint64    // the revision that it has reached; 0: it is to be listed
+	resumed          time.Time // last, after a list or an interruption
 }
 
 // settled reports whether the stream has shown what happened while it was interrupted, as far as can be told.
@@ -38,7 +38,7 @@ func (st *stream) level(revision uint64, now time.Time) bool {
 
 // list notes that the stream has shown a complete list at a revision.
 func (st *stream) list(revision uint64, now time.Time) {
-	if !st.following { // it is as old as its first page
+	if !st.following { // the list is as old as its first page
 		st.resumed = now
 	}
 	st.following, st.err, st.listed = true, nil, true
@@ -49,10 +49,10 @@ func (s Scope) compare(o Scope) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), strings.Compare(s.Namespace, o.Namespace), strings.Compare(s.Name, o.Name))
 }
 
-// Scopes are the streams that are to be followed, sorted: pods are to be read first.
+// Scopes are the streams to follow, sorted: pods are read first.
 func (s *State) Scopes() []Scope { return slices.SortedFunc(maps.Keys(s.streams), Scope.compare) }
 
-// scope is what the stream covers that a namespace belongs to.
+// scope is that of the stream that covers a namespace.
 func (s *State) scope(kind Kind, namespace string) Scope {
 	if s.config.Namespaces == nil {
 		namespace = ""
@@ -60,7 +60,7 @@ func (s *State) scope(kind Kind, namespace string) Scope {
 	return Scope{Kind: kind, Namespace: namespace}
 }
 
-// stream is the one that a namespace belongs to; nil: it is not followed.
+// stream returns the stream that covers a namespace; nil: it is not followed.
 func (s *State) stream(kind Kind, namespace string) *stream {
 	if s.config.Covers != nil && !s.config.Covers(namespace) {
 		return nil
@@ -68,7 +68,7 @@ func (s *State) stream(kind Kind, namespace string) *stream {
 	return s.streams[s.scope(kind, namespace)]
 }
 
-// changed takes in what a stream does now.
+// changed applies a Changed.
 func (s *State) changed(e Changed) {
 	if st := s.streams[e.Scope]; st != nil {
 		if e.Following && !st.following {
@@ -79,7 +79,7 @@ func (s *State) changed(e Changed) {
 }
 
 // Followed reports whether all streams that have been listed are followed, and nothing is asked
-// for. If not, another process may have seen more, or had the answer, and has written it.
+// for. If not, another process may have seen more, or had the answer, and written it.
 func (s *State) Followed() bool {
 	for _, st := range s.streams {
 		if st.listed && !st.following {
@@ -89,7 +89,7 @@ func (s *State) Followed() bool {
 	return len(s.asking.open) == 0
 }
 
-// sight notes whether the member is out of sight, and for too long (T6).
+// sight updates whether the member is out of sight, and for too long (T6).
 func (s *State) sight(o *step) {
 	following := false
 	for _, st := range s.streams {
@@ -107,8 +107,8 @@ func (s *State) sight(o *step) {
 	}
 }
 
-// rematch has the rules be those that a list of pods was matched with (T7), and reports whether
-// they are others than before.
+// rematch switches to the rules that a list of pods was matched with (T7), and reports whether
+// they differ from those before.
 func (s *State) rematch(e *Listed[syncer.Pod], o *step) bool {
 	st := s.streams[e.Scope]
 	if st == nil || st.rules == e.Rules {
@@ -120,14 +120,14 @@ func (s *State) rematch(e *Listed[syncer.Pod], o *step) bool {
 	return true
 }
 
-// regrade has everything of the member compared: its grade is another one. What is in no table
-// is compared when it is told what stands.
+// regrade has all replicas of the member compared, because their grades may have changed. Those in
+// no table are compared when a Published comes.
 func (s *State) regrade(event string, o *step) {
 	s.compare(nil, "Cluster", event, o)
-	o.WantStanding = o.WantStanding || s.starting()
+	o.WantPublished = o.WantPublished || s.starting()
 }
 
-// compare has all replicas compared that the pods of a stream are in; nil: of all streams.
+// compare has all replicas compared whose pods a stream covers; nil: those of all streams.
 func (s *State) compare(pods *stream, kind, event string, o *step) {
 	o.Bulk = true
 	c := &Cause{Kind: kind, Event: event, Arrived: s.now}

@@ -18,28 +18,28 @@ import (
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // world is a member's state between streams that a test plays and an ingress cluster to
-// which every share is written at once, and which forgets nothing.
+// which every share is written at once.
 type world struct {
-	state  *State
-	now    time.Time
-	stands map[syncer.Key][]syncer.Endpoint
-	// services are the replicas that stand.
+	state     *State
+	now       time.Time
+	published map[syncer.Key][]syncer.Endpoint
+	// services are the replicas that exist.
 	services map[syncer.Key]bool
 	asked    []Question
-	// wants is true while the state waits for what stands.
+	// wants is true while the state waits for a Published.
 	wants bool
 }
 
 func newWorld(c Config) *world {
-	w := &world{now: epoch, stands: map[syncer.Key][]syncer.Endpoint{}, services: map[syncer.Key]bool{}}
+	w := &world{now: epoch, published: map[syncer.Key][]syncer.Endpoint{}, services: map[syncer.Key]bool{}}
 	w.begin(c)
 	return w
 }
 
-// begin begins anew with the member, as a new process does.
+// begin starts with a new state, as a new process does.
 func (w *world) begin(c Config) { w.state, w.asked, w.wants = New(w.now, c), nil, false }
 
-// seen is that a stream shows an object.
+// seen is the event of a stream that shows an object.
 func seen[T Object](scope Scope, v store.Versioned[T], arrived time.Time) Event {
 	e := &Shown[T]{Scope: scope, Revision: v.Revision, Object: &v, Arrived: arrived}
 	switch o := any(&v.Object).(type) {
@@ -55,7 +55,7 @@ func seen[T Object](scope Scope, v store.Versioned[T], arrived time.Time) Event 
 	return e
 }
 
-// gone is that a stream shows an object to be gone; without a key, that it has reached a revision.
+// gone is the event of a stream that an object is gone; without a key, that it has reached a revision.
 func gone(scope Scope, key syncer.Key, uid string, revision uint64, arrived time.Time) Event {
 	switch scope.Kind {
 	case Pods:
@@ -68,15 +68,15 @@ func gone(scope Scope, key syncer.Key, uid string, revision uint64, arrived time
 	return &Shown[store.HandSlice]{scope, key, uid, revision, nil, arrived}
 }
 
-// step plays an event and writes what comes of it. It returns the effects, and the replicas
-// that are written.
+// step plays an event and writes the dirty replicas. It returns the effects, and the replicas
+// that were written.
 func (w *world) step(e Event) (Effects, []syncer.Key) {
-	if _, stood := e.(Stood); stood {
+	if _, told := e.(Published); told {
 		w.wants = false
 	}
 	effects := w.state.Step(w.now, e)
 	w.asked = append(w.asked, effects.Ask...)
-	w.wants = w.wants || effects.WantStanding
+	w.wants = w.wants || effects.WantPublished
 	var written []syncer.Key
 	for _, c := range effects.Dirty {
 		if w.write(c.Replica) {
@@ -89,29 +89,29 @@ func (w *world) step(e Event) (Effects, []syncer.Key) {
 // write writes the share of a replica and reports whether anything changed.
 func (w *world) write(replica syncer.Key) bool {
 	want, service := w.wanted(replica)
-	if service == w.services[replica] && sameEndpoints(want, w.stands[replica]) {
+	if service == w.services[replica] && sameEndpoints(want, w.published[replica]) {
 		return false
 	}
-	if w.stands[replica], w.services[replica] = want, service; !service {
-		delete(w.stands, replica)
+	if w.published[replica], w.services[replica] = want, service; !service {
+		delete(w.published, replica)
 		delete(w.services, replica)
 	}
 	return true
 }
 
-// wanted is what should stand of the member in a replica, by its share.
+// wanted is what should be published of the member in a replica, by its share.
 func (w *world) wanted(replica syncer.Key) (want []syncer.Endpoint, service bool) {
 	share := w.state.Give(replica)
 	if share.Listed {
 		want = slices.Clone(share.Given.Endpoints)
 	}
-	for _, e := range w.stands[replica] {
-		given := slices.ContainsFunc(want, func(g syncer.Endpoint) bool { return g.Addr == e.Addr && g.Target == e.Target })
+	for _, e := range w.published[replica] {
+		contributed := slices.ContainsFunc(want, func(g syncer.Endpoint) bool { return g.Addr == e.Addr && g.Target == e.Target })
 		as, ok := e, !share.Listed
 		if share.Keep != nil {
 			as, ok = share.Keep(e)
 		}
-		if ok && !given {
+		if ok && !contributed {
 			want = append(want, as)
 		}
 	}
@@ -125,7 +125,7 @@ func (w *world) wanted(replica syncer.Key) (want []syncer.Endpoint, service bool
 	return want, service
 }
 
-// forgotten returns the replicas that would be written although nothing said so.
+// forgotten returns the replicas that a write would change although they were not marked dirty.
 func (w *world) forgotten() (all []syncer.Key) {
 	keys := slices.Collect(w.state.tables.Replicas())
 	for replica := range w.services {
@@ -134,7 +134,7 @@ func (w *world) forgotten() (all []syncer.Key) {
 	slices.SortFunc(keys, syncer.Key.Compare)
 	for _, replica := range slices.Compact(keys) {
 		want, service := w.wanted(replica)
-		if service != w.services[replica] || !sameEndpoints(want, w.stands[replica]) {
+		if service != w.services[replica] || !sameEndpoints(want, w.published[replica]) {
 			all = append(all, replica)
 		}
 	}
@@ -145,10 +145,10 @@ func sameEndpoints(a, b []syncer.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(a, b syncer.Endpoint) bool { return a.Grade == b.Grade && a.Equal(&b) })
 }
 
-// standing is what stands, as the state is told of it.
-func (w *world) standing() (all Stood) {
+// publishedEvent is what is published, as the state is told of it.
+func (w *world) publishedEvent() (all Published) {
 	for _, replica := range slices.SortedFunc(maps.Keys(w.services), syncer.Key.Compare) {
-		all.Replicas = append(all.Replicas, Standing{replica, slices.Clone(w.stands[replica])})
+		all.Replicas = append(all.Replicas, PublishedShare{replica, slices.Clone(w.published[replica])})
 	}
 	return all
 }
@@ -164,13 +164,13 @@ func (w *world) question(kind Kind, key syncer.Key) (Question, bool) {
 	return q, true
 }
 
-// text draws what stands in a replica.
+// text renders what is published in a replica.
 func (w *world) text(replica syncer.Key) string {
 	if !w.services[replica] {
 		return "none"
 	}
 	out := []string{}
-	for _, e := range w.stands[replica] {
+	for _, e := range w.published[replica] {
 		text := e.Addr.String()
 		switch {
 		case e.Terminating:

@@ -20,8 +20,8 @@ type Addresses []string
 // notReady ends the entries of addresses that are not ready.
 const notReady = " not ready"
 
-// Of renders subsets. Entries that stand in several subsets count once, and an
-// entry that is ready in one of them is ready.
+// Of renders subsets. Entries of several subsets count once, and an entry that
+// is ready in one of them is ready.
 func Of(subsets []syncer.Subset) Addresses {
 	ready := map[string]bool{}
 	for i := range subsets {

@@ -10,7 +10,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Expected is what a member's own controller comes to for a Service when it has
+// Expected is what a member's own controller computes for a Service when it has
 // caught up.
 type Expected struct {
 	Addresses Addresses
@@ -43,9 +43,9 @@ func lacksNode(s syncer.Subset) bool {
 }
 
 // metBy reports whether theirs is what was expected. Upstream does not wake when a
-// pod fails that never was ready (D1), and old versions keep failed pods that may
+// pod fails that never was ready (D1), and old versions retain failed pods that may
 // be restarted: an address that only theirs has, as not ready, takes no traffic,
-// and where not-ready addresses are published it stands among the ready ones.
+// and where not-ready addresses are published it is among the ready ones.
 func (e Expected) metBy(theirs Addresses) bool {
 	met := 0
 	for _, entry := range theirs {

@@ -110,7 +110,7 @@ func TestOnlyTrafficIsExpectedOfThem(t *testing.T) {
 		"theirs has one more":              {Addresses{b}, Addresses{a, b}, false, false},
 		"theirs still has it ready":        {Addresses{down}, Addresses{a}, false, false},
 		"theirs has it not ready yet":      {Addresses{a}, Addresses{down}, false, false},
-		"theirs keeps a failed pod":        {Addresses{b}, Addresses{down, b}, false, true},
+		"theirs retains a failed pod":      {Addresses{b}, Addresses{down, b}, false, true},
 		"the same, published":              {Addresses{b}, Addresses{a, b}, true, true},
 		"theirs lacks one, published":      {Addresses{a, b}, Addresses{a}, true, false},
 		"theirs lacks the not ready":       {Addresses{down, b}, Addresses{b}, false, false},

@@ -18,14 +18,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// How long both sides differ before it is told, and how many Services are named.
+// How long both sides differ before it is reported, and how many Services are named.
 const (
 	tolerance = time.Minute
 	named     = 20
 )
 
-// Observer holds what a member's own controllers write against what is computed here. It only
-// looks. A nil Observer does nothing. It is safe for concurrent use.
+// Observer compares what a member's own controllers write with what is computed here. It writes
+// nothing. A nil Observer does nothing. It is safe for concurrent use.
 type Observer struct {
 	// compute is what upstream's rules alone make of a Service; nil: nothing is to be compared.
 	compute    func(service syncer.Key) *syncer.Contribution
@@ -37,7 +37,7 @@ type Observer struct {
 }
 
 // NewObserver returns an observer of some namespaces, with a stream each; nil: one covers all. lag
-// is told how far the member's controllers were behind.
+// is called with how far the member's controllers were behind.
 func NewObserver(namespaces []string, compute func(service syncer.Key) *syncer.Contribution, lag func(time.Duration)) *Observer {
 	if namespaces == nil {
 		namespaces = []string{""}
@@ -45,7 +45,7 @@ func NewObserver(namespaces []string, compute func(service syncer.Key) *syncer.C
 	return &Observer{compute: compute, lag: lag, namespaces: namespaces, tracker: NewTracker()}
 }
 
-// Ours has a Service computed, which something touched that arrived at a time.
+// Ours computes a Service because of an event that arrived at a time.
 func (o *Observer) Ours(service syncer.Key, arrived time.Time) {
 	if o == nil {
 		return
@@ -61,7 +61,7 @@ func (o *Observer) Ours(service syncer.Key, arrived time.Time) {
 	})
 }
 
-// measure tells the tracker something, and the lag that it measures by it.
+// measure updates the tracker, and reports the lag that this measures.
 func (o *Observer) measure(tell func() (time.Duration, bool)) {
 	o.mu.Lock()
 	late, measured := tell()
@@ -71,7 +71,7 @@ func (o *Observer) measure(tell func() (time.Duration, bool)) {
 	}
 }
 
-// Status is how both compare.
+// Status compares both sides.
 func (o *Observer) Status() *metrics.NativeStatus {
 	if o == nil {
 		return nil
@@ -83,7 +83,7 @@ func (o *Observer) Status() *metrics.NativeStatus {
 	return &metrics.NativeStatus{BehindSeconds: o.tracker.Behind(now).Seconds(), DifferingCount: len(differing), Differing: differing[:min(len(differing), named)]}
 }
 
-// Run follows the Endpoints of the member until ctx ends. fault is told of what cannot be read.
+// Run follows the Endpoints of the member until ctx ends. fault is called with what cannot be read.
 func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(error)) {
 	if o == nil {
 		return
@@ -105,7 +105,7 @@ func (o *Observer) Run(ctx context.Context, access *kube.Access, fault func(erro
 	}
 }
 
-// sink takes in what the member's own controllers write.
+// sink receives what the member's own controllers write.
 type sink struct {
 	*Observer
 	in string // the namespace

@@ -17,8 +17,8 @@ import (
 // Services that either side knows.
 type Tracker struct {
 	services map[syncer.Key]*pair
-	// listed is true once all of theirs was told: before that, what is not known of
-	// theirs says nothing.
+	// listed is true once all of theirs was listed: before that, nothing follows from
+	// what is not known of theirs.
 	listed bool
 	// seen is since when both sides have been followed without a gap.
 	seen time.Time
@@ -41,10 +41,10 @@ func NewTracker() *Tracker { return &Tracker{services: map[syncer.Key]*pair{}} }
 // on. How long one had waited for the other before that is not known.
 func (t *Tracker) See(at time.Time) { t.seen = at }
 
-// Ours takes what Tributary computed, from an event that arrived at the given
+// Ours records what Tributary computed, from an event that arrived at the given
 // time; present is false when the Service is gone or not to be compared. late is as
-// for Theirs: what we computed from an event may be told here after their answer
-// to it was.
+// for Theirs: what we computed from an event may come here after their reaction
+// to it.
 func (t *Tracker) Ours(key syncer.Key, expected Expected, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
 	if p.hasOurs == present && p.ours.equal(expected) {
@@ -60,7 +60,7 @@ func (t *Tracker) Ours(key syncer.Key, expected Expected, present bool, at time.
 	return since.Sub(at), true
 }
 
-// Theirs takes what the member's own controller wrote, as its watch showed it
+// Theirs records what the member's own controller wrote, as its watch showed it
 // at the given time. late is how long ours had been computed before theirs said
 // the same; measured is false when there is nothing to compare: the two already
 // agreed, theirs was the first to change, or it may have followed unseen.
@@ -79,7 +79,7 @@ func (t *Tracker) Theirs(key syncer.Key, addresses Addresses, present bool, at t
 	return max(0, at.Sub(since)), true
 }
 
-// Replace takes a complete list of theirs in a namespace, or in all for "", read at the given time.
+// Replace records a complete list of theirs in a namespace, or in all for "", read at the given time.
 // What a list shows has no time of its own, so nothing is measured by it. With the first one
 // the comparison begins: what differs then waits for theirs.
 func (t *Tracker) Replace(in string, list map[syncer.Key]Addresses, at time.Time) {

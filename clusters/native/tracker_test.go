@@ -27,7 +27,7 @@ type step struct {
 	gone   bool
 }
 
-// tell plays the step.
+// tell applies the step.
 func (s step) tell(to *Tracker) (late time.Duration, measured bool) {
 	if s.theirs {
 		return to.Theirs(key, s.set, !s.gone, after(s.at))
@@ -35,7 +35,7 @@ func (s step) tell(to *Tracker) (late time.Duration, measured bool) {
 	return to.Ours(key, Expected{Addresses: s.set}, !s.gone, after(s.at))
 }
 
-// listed returns a Tracker that was told long ago that nothing of theirs exists.
+// listed returns a Tracker that knows since long ago that nothing of theirs exists.
 func listed() *Tracker {
 	tracker := NewTracker()
 	tracker.Replace("", nil, after(-100))

@@ -3,8 +3,8 @@
 
 // Package rules decides by users' CEL expressions which pods count as endpoints. Start
 // with set.go: Compile turns the rules of a configuration into a Program, Program.For
-// gives those of one member, and Set.Match says which of them match a pod. That is asked
-// once, when the pod is taken in; what comes of it for a Service is decided in package
+// returns those of one member, and Set.Match says which of them match a pod. That is
+// evaluated once, when the pod is read; what follows for a Service is decided in package
 // syncer, by the first rule that matches the pod and applies to the Service.
 //
 // An expression is typed by Kubernetes' own types (types.go), so that a misspelt field is

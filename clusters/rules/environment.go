@@ -82,7 +82,7 @@ func compile(when string) (cel.Program, []string) {
 	return program, nil
 }
 
-// costs are those that Kubernetes gives to what its libraries do.
+// costs are those that Kubernetes assigns to the functions of its libraries.
 func costs() *estimator { return &estimator{library.CostEstimator{SizeEstimator: sizes{}}} }
 
 type estimator struct{ library.CostEstimator }

@@ -80,7 +80,7 @@ func (i *image) sameRepository(other *image) bool {
 	return i.repository == other.repository || i.local != "" && i.local == other.repository || other.local == i.repository
 }
 
-// images remembers what parseImage made of a name, which takes longer than the rest of an
+// images caches the result of parseImage by name, which takes longer than the rest of an
 // evaluation: pods have few names between them. A name that can be read is short.
 var images = lru.New(4096)
 

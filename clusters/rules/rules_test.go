@@ -261,7 +261,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// BenchmarkMatch is what the intake of a pod costs more by the three rules of
+// BenchmarkMatch is what reading a pod costs more with the three rules of
 // docs/rules.md.
 func BenchmarkMatch(b *testing.B) {
 	s := compiled(b,

@@ -20,7 +20,7 @@ import (
 )
 
 // kind is how expressions see values of a Go type. A pointer is of the kind of what it
-// points to. The structs that stand for a single value in JSON are that value: times are
+// points to. The structs that are a single value in JSON are that value: times are
 // timestamps or null, amounts are quantities, and a port that may be a name or a number is
 // either.
 type kind struct {

@@ -13,8 +13,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Contribution returns what the member gives to a replica at a moment by the member's clock;
-// ok is false where no such Service is replicated.
+// Contribution returns what the member contributes to a replica at a moment by the member's
+// clock; ok is false where no such Service is replicated.
 func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contribution, ok bool) {
 	svc := s.replica(replica)
 	if svc == nil {
@@ -33,7 +33,7 @@ func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contri
 	return c, true
 }
 
-// compute is Contribution without the trigger's time, so that looking has no effect.
+// compute is Contribution without the trigger's time, so that it has no side effect.
 func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 	v, options := svc.value(), s.optionsOf(svc, now)
 	if svc.computed() {
@@ -88,9 +88,9 @@ func pointers(pods []syncer.Pod) iter.Seq[*syncer.Pod] {
 // Explained is a Service with what becomes of each of its pods.
 type Explained struct {
 	Service *syncer.Service
-	// Replicated is false for a Service without a replica: nothing else is told of it.
+	// Replicated is false for a Service without a replica: then only Service is set.
 	Replicated bool
-	// Contribution is what the member gives, by the tables.
+	// Contribution is that of the member, by the tables.
 	Contribution syncer.Contribution
 	// Pods are those that the Service selects, by name.
 	Pods []ExplainedPod

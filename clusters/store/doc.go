@@ -4,13 +4,13 @@
 // Package store holds what one member cluster shows, in the least memory that
 // the rules need, and answers two questions at a cost that does not depend on
 // the size of the namespace: which replicas may have changed by this event, and
-// what does this member give to that replica.
+// what does this member contribute to that replica.
 //
-// A newcomer starts at Store (store.go) and follows an event of a pod: SetPod (pods.go) takes
-// it in and returns the Dirty replicas, Contribution (contribution.go) computes what one of
-// them gets. The index that joins pods and Services is explained in index.go, the form in which
-// a pod is held in record.go; read.go has what else is asked, hand.go what people write by
-// hand. Values come from package decode; what is taken in, and when, package member decides.
+// A newcomer starts at Store (store.go) and follows an event of a pod: SetPod (pods.go) stores
+// it and returns the Dirty replicas, Contribution (contribution.go) computes what the member
+// contributes to one of them. The index that joins pods and Services is explained in index.go,
+// the form in which a pod is stored in record.go; read.go has the other queries, hand.go what
+// people write by hand. Values come from package decode; package member decides what is set.
 //
 // A Store has no lock: many may read while nobody writes.
 //
@@ -22,7 +22,7 @@
 // a Service for ten pods and an eighth of them StatefulSets, all of it makes 0.36 kB per pod,
 // against 13 kB for the same pods decoded. Node names, lists of ports and specs of Services
 // exist once and go with their last user. BenchmarkMemoryPerPod and BenchmarkPodEvent of
-// package decode keep these claims.
+// package decode check these claims.
 //
 // What never happens here: no client, goroutine, clock, logger or metric; nothing that a
 // cluster sends causes a panic; a value that was handed out is never changed.

@@ -12,12 +12,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// byHand are objects that people write. Slices are kept of all Services, Endpoints only of those
+// byHand are objects that people write. Slices are stored of all Services, Endpoints only of those
 // that need them, which are replicated and have no selector: every other Service has some as well,
-// by its controller. So those of one that comes to need them are to be read anew.
+// by its controller. So the Endpoints of a Service that comes to need them have to be read anew.
 type byHand[T any] map[syncer.Key]*Versioned[T]
 
-// get returns an object that is held, and its revision.
+// get returns an object and its revision.
 func (b byHand[T]) get(key syncer.Key) (object *T, revision uint64, ok bool) {
 	v := b[key]
 	if v == nil {
@@ -47,7 +47,7 @@ func (s *Store) ByHand(service syncer.Key) bool {
 	return svc != nil && svc.byHand()
 }
 
-// SetEndpoints takes in Endpoints. Those of a Service that does not need them are nothing.
+// SetEndpoints stores Endpoints, and ignores those of a Service that does not need them.
 func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {
 	key := v.Object.Key
 	if !s.ByHand(key) {
@@ -61,7 +61,7 @@ func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {
 	return []Dirty{{key, syncer.Removal}}
 }
 
-// RemoveEndpoints takes out Endpoints, if they are there.
+// RemoveEndpoints removes Endpoints, if they exist.
 func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
 	if s.endpoints[key] == nil {
 		return nil
@@ -70,8 +70,8 @@ func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
 	return []Dirty{{key, syncer.Removal}}
 }
 
-// SetSlice takes in a slice. One whose label names another Service than before leaves the one it
-// was in, and so does one that a controller has made.
+// SetSlice stores a slice. It is removed from the Service that its label named before, if that is
+// another one, or if a controller has made the slice.
 func (s *Store) SetSlice(v Versioned[HandSlice]) (dirty []Dirty) {
 	key := v.Object.Key
 	former, _, held := s.slices.get(key)
@@ -96,7 +96,7 @@ func (s *Store) dirtyByHand(list []Dirty, of *HandSlice) []Dirty {
 	return append(list, Dirty{of.ServiceKey(), syncer.Removal})
 }
 
-// RemoveSlice takes out a slice, if it is there.
+// RemoveSlice removes a slice, if it exists.
 func (s *Store) RemoveSlice(key syncer.Key) []Dirty {
 	v := s.slices[key]
 	if v == nil {
@@ -106,7 +106,7 @@ func (s *Store) RemoveSlice(key syncer.Key) []Dirty {
 	return s.dirtyByHand(nil, &v.Object)
 }
 
-// written is what is written for a Service. There are few slices in all: they are looked through.
+// written returns what is written for a Service. It looks through all slices, which are few.
 func (s *Store) written(service syncer.Key) (e HandEndpoints, list []syncer.Slice) {
 	if v := s.endpoints[service]; v != nil {
 		e = v.Object

@@ -30,7 +30,7 @@ func TestHandWrittenEndpoints(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.dirty("Endpoints of no Service", w.SetEndpoints(written("db", 1, 1)))
 	w.serve(handMade("db"))
-	w.expect("db", "") // nobody read them since
+	w.expect("db", "") // they were not read since
 	w.dirty("Endpoints", w.SetEndpoints(written("db", 2, 1, 2)), change("db", syncer.Removal))
 	w.dirty("the same", w.SetEndpoints(written("db", 3, 1, 2)))
 	w.dirty("a slice", w.SetSlice(writtenSlice("db", "db-x", 4, 3)), change("db", syncer.Removal))
@@ -57,8 +57,8 @@ func TestASliceMovesBetweenServices(t *testing.T) {
 	w.expect("a", "")
 }
 
-// TestASelectorAndBack: Endpoints that were written before a Service had a selector are not
-// taken for what is, for its controller writes them meanwhile.
+// TestASelectorAndBack: Endpoints that were written before a Service had a selector do not count
+// after it, for its controller writes them meanwhile.
 func TestASelectorAndBack(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pod(aPod("p", "db", 9))

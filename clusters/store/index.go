@@ -13,17 +13,17 @@ import (
 // The index of a namespace joins Services and pods through two ideas.
 //
 // Pods with equal labels form a group, and a selector selects a group or it does
-// not. So the join is kept between Services and groups: from a pod to its
+// not. So the join is between Services and groups: from a pod to its
 // Services is a look into its group, from a Service to its pods a walk over its
 // groups. A selector is compared with labels only when a group or a Service is
 // new, never for a pod of a group that exists. A pod knows nothing of Services,
 // so the join costs a pod no memory but its place in the group.
 //
-// For what is new, each Service stands in one bucket, that of one pair (key,
+// For what is new, each Service is in one bucket, that of one pair (key,
 // value) of its selector: a group needs to look only into the buckets of its own
 // pairs. The pair is the one with the fewest Services at the time, so a pair that
-// a thousand Services share ("part-of: shop") is nobody's choice as long as
-// another one tells them apart. Groups stand in the buckets of all their pairs
+// a thousand Services share ("part-of: shop") is not chosen as long as
+// another one tells them apart. Groups are in the buckets of all their pairs
 // whose key some Service chose, so a new Service finds its groups in its bucket.
 // Keys that no Service chose have no buckets: labels nobody selects by cost
 // nothing.
@@ -128,7 +128,7 @@ func (ns *namespace) addGroup(g *group) {
 	ns.matching(g.labels, func(svc *service) { meet(svc, g) })
 }
 
-// sweepGroup takes out a group that has no pods left.
+// sweepGroup removes a group that has no pods left.
 func (ns *namespace) sweepGroup(g *group) {
 	if len(g.pods) > 0 {
 		return

@@ -58,8 +58,8 @@ func TestStatsAndExplain(t *testing.T) {
 	}
 }
 
-// TestTrigger: the time of a change is told until something changes again, so that a write
-// that is repeated tells it again; a look has no effect.
+// TestTrigger: the time of a change stays until something changes again, so that a repeated
+// write has it, too; Explain has no side effect.
 func TestTrigger(t *testing.T) {
 	w := newWorld(t, Options{})
 	expect := func(what string, want int64) {

@@ -20,18 +20,18 @@ import (
 // TestModel drives a store and its dumb twin with the same random events and
 // checks the store's promises after each:
 //
-//   - its contributions are the twin's and its indexes hold;
+//   - its contributions are the twin's and its indexes are right;
 //   - whatever changed was returned as dirty, and as a removal if something that
 //     took traffic does so no longer;
 //   - a repeated event changes nothing and returns nothing;
-//   - it hands out what was put in.
+//   - it returns what was set.
 func TestModel(t *testing.T) {
 	for seed := range dice.Seeds(t, 40) {
 		runModel(t, seed, 250)
 	}
 }
 
-// FuzzModel is TestModel for as long as it is told.
+// FuzzModel is TestModel as a fuzz test.
 func FuzzModel(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { runModel(t, seed, 500) })
@@ -125,7 +125,7 @@ func (m *model) act() (what string, dirty []Dirty, quiet bool) {
 	}
 }
 
-// repeat shows what is known again, at whatever revision.
+// repeat sets what is known again, at any revision.
 func (m *model) repeat() (what string, dirty []Dirty, quiet bool) {
 	revision := m.rng.Uint64N(3)
 	if m.coin() {
@@ -309,7 +309,7 @@ func (m *model) verifyDirty(name string, dirty []Dirty, after map[syncer.Key]syn
 	}
 	for key := range m.before {
 		if _, there := after[key]; !there && effects[key] != syncer.Removal {
-			m.t.Fatalf("%s: %s went, dirty is %v", name, key, dirty)
+			m.t.Fatalf("%s: %s was removed, dirty is %v", name, key, dirty)
 		}
 	}
 	for key, now := range after {

@@ -9,9 +9,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// SetPod takes in a pod and returns the replicas whose contribution may have changed: none for
-// a repetition, and for a change that the rules do not look at. Whether the pod was ready
-// before is remembered here as long as it has its UID, beside what the caller knows of it.
+// SetPod stores a pod and returns the replicas whose contribution may have changed: none for a
+// repetition, and for a change that the rules do not look at. It remembers whether the pod was
+// ready before, as long as the UID is the same, in addition to what the caller says.
 func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
 	p := &v.Object
 	ns := s.namespace(p.Namespace)
@@ -48,7 +48,7 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	return dirty
 }
 
-// changePod makes p, which differs from old, the version that is held.
+// changePod replaces the stored version, old, by p, which differs from it.
 func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirty {
 	before := rec.group
 	s.fill(rec, p)
@@ -77,7 +77,7 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 	return dirty
 }
 
-// RemovePod takes out a pod, if it is there.
+// RemovePod removes a pod, if it exists.
 func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	rec := s.record(key)
 	if rec == nil {
@@ -105,7 +105,7 @@ func affected(list []Dirty, svc *service, effect syncer.Effect) []Dirty {
 	return append(list, Dirty{svc.key(), effect})
 }
 
-// fill makes a record say what a pod does, its labels aside.
+// fill copies a pod into a record, but for its labels.
 func (s *Store) fill(rec *record, p *syncer.Pod) {
 	former := *rec
 	rec.fill(p)
@@ -120,7 +120,7 @@ func (s *Store) fill(rec *record, p *syncer.Pod) {
 	s.release(&former)
 }
 
-// release gives back what a record shares.
+// release releases what a record shares.
 func (s *Store) release(rec *record) {
 	if rec.template != nil {
 		s.templates.release(rec.template)

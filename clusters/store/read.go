@@ -11,7 +11,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Pod returns a pod as it is held, and the revision at which it is.
+// Pod returns a pod and its revision.
 func (s *Store) Pod(key syncer.Key) (p *syncer.Pod, revision uint64, ok bool) {
 	rec := s.record(key)
 	if rec == nil {
@@ -39,12 +39,11 @@ func (s *Store) Slice(key syncer.Key) (slice *HandSlice, revision uint64, ok boo
 	return s.slices.get(key)
 }
 
-// HasService reports whether a Service is held.
+// HasService reports whether a Service is stored.
 func (s *Store) HasService(key syncer.Key) bool { return s.service(key) != nil }
 
-// Pods are the pods of a namespace, or of all for "", and the revisions at which they are
-// held, in no order. The Store must not be changed while they are walked; the same is true of
-// the three that follow.
+// Pods are the pods of a namespace, or of all for "", and their revisions, in no order. The
+// Store must not be changed during the iteration; the same is true of the three that follow.
 func (s *Store) Pods(in string) iter.Seq2[syncer.Key, uint64] {
 	return func(yield func(syncer.Key, uint64) bool) {
 		for ns := range s.in(in) {
@@ -76,7 +75,7 @@ func (s *Store) EndpointsKeys(in string) iter.Seq2[syncer.Key, uint64] { return 
 // SliceKeys are the hand-written slices of a namespace, or of all.
 func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] { return s.slices.in(in) }
 
-// Replicas are the replicas that the member gives something to, in no order.
+// Replicas are the replicas that the member contributes to, in no order.
 func (s *Store) Replicas() iter.Seq[syncer.Key] {
 	return func(yield func(syncer.Key) bool) {
 		for svc := range s.replicated {
@@ -113,14 +112,14 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 	})
 }
 
-// Gives reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
-func (s *Store) Gives(replica, pod syncer.Key, now time.Time) bool {
+// Contributes reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
+func (s *Store) Contributes(replica, pod syncer.Key, now time.Time) bool {
 	svc, rec := s.replica(replica), s.record(pod)
 	return svc != nil && rec != nil && svc.groups.has(rec.group) &&
 		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target.Key == pod })
 }
 
-// Stats are counts of what is held.
+// Stats are counts of what is stored.
 type Stats struct {
 	Pods int
 	// Replicas are the Services that are replicated.
@@ -131,7 +130,7 @@ type Stats struct {
 	Ready, Reserve, NotReady, Terminating int
 }
 
-// Stats counts what is held at a moment by the member's clock, in time proportional to the
+// Stats counts what is stored, at a moment by the member's clock, in time proportional to the
 // number of endpoints.
 func (s *Store) Stats(now time.Time) Stats {
 	var t Stats

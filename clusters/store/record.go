@@ -11,8 +11,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// record is a pod in the form in which it is held: what others have as well is shared with
-// them, and what a usual pod has is kept as numbers. It is 96 bytes, and its name.
+// record is a pod as it is stored: what other pods have as well is shared with them, and what
+// a usual pod has is stored as numbers. It has 96 bytes, and its name.
 type record struct {
 	name     string
 	uid      uid.Packed
@@ -26,7 +26,7 @@ type record struct {
 	flags    flags
 }
 
-// odd is what an unusual pod has beside: a UID that is no UUID, other than one address, or a
+// odd is what an unusual pod has in addition: a UID that is no UUID, other than one address, or a
 // hostname that is not its name.
 type odd struct {
 	uid      string
@@ -57,7 +57,7 @@ func flagIf(so bool, flag flags) flags {
 	return 0
 }
 
-// fill takes over what a pod says; name and group aside.
+// fill copies a pod, but for its name and group.
 func (rec *record) fill(p *syncer.Pod) {
 	rec.since = uint32(p.ReadySince)
 	rec.flags = flagIf(p.Ready, ready) | flagIf(p.WasReady, wasReady) | flagIf(p.Terminating, terminating) |

@@ -10,13 +10,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// service is a Service in the form in which it is held.
+// service is a Service as it is stored.
 type service struct {
 	shape
 	ns       *namespace
 	revision uint64
-	// groups and filed belong to the index, in which a Service stands that is replicated and
-	// has a selector.
+	// groups and filed belong to the index, which has the Services that are replicated and
+	// have a selector.
 	groups  set[*group]
 	filed   string
 	trigger syncer.Trigger
@@ -52,7 +52,7 @@ func (svc *service) theirs() syncer.Rules {
 // computed reports whether endpoints come from pods rather than by hand.
 func (svc *service) computed() bool { return svc.spec.value.selects }
 
-// indexed reports whether the Service stands in the index.
+// indexed reports whether the Service is in the index.
 func (svc *service) indexed() bool { return svc.replicated && svc.computed() }
 
 // value is the Service as a value of its own.
@@ -69,7 +69,7 @@ func (svc *service) value() *syncer.Service {
 	return v
 }
 
-// shapeOf brings a Service into the form in which it is held. Its spec is acquired.
+// shapeOf brings a Service into the form in which it is stored. It acquires the spec.
 func (s *Store) shapeOf(v *syncer.Service) shape {
 	text := v.Name + v.UID + v.ClusterIP
 	ip := len(v.Name) + len(v.UID)
@@ -101,7 +101,7 @@ func (a *shape) equal(b *shape) bool {
 
 func sameRules(a, b syncer.Rules) bool { return a.Applies == b.Applies && slices.Equal(a.Then, b.Then) }
 
-// SetService takes in a Service and returns its replica if that may have changed.
+// SetService stores a Service and returns its replica if that may have changed.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	ns := s.namespace(v.Object.Namespace)
 	svc := ns.services[v.Object.Name]
@@ -110,7 +110,7 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	}
 	svc.revision = v.Revision
 	now := s.shapeOf(&v.Object)
-	s.specs.release(now.spec) // it is acquired again, or was held before
+	s.specs.release(now.spec) // it is acquired again, or was acquired before
 	if svc.equal(&now) {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 	return []Dirty{{svc.key(), syncer.Addition}}
 }
 
-// changeService makes v the version that is held.
+// changeService replaces the stored version by v.
 func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	was, rules, old := svc.replicated, svc.theirs(), svc.shape
 	if syncer.LabelsOf(v.Selector) != old.selector {
@@ -136,7 +136,7 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	svc.displace()
 	svc.shape = s.shapeOf(v)
 	s.specs.release(old.spec)
-	delete(svc.ns.services, old.name) // or the map keeps the old text
+	delete(svc.ns.services, old.name) // or the map retains the old string
 	svc.ns.services[svc.name] = svc
 	if old.uid != svc.uid {
 		svc.trigger = syncer.Trigger{}
@@ -165,7 +165,7 @@ func (svc *service) notePods(before func(*record) int64) {
 	}
 }
 
-// RemoveService takes out a Service, if it is there.
+// RemoveService removes a Service, if it exists.
 func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	svc := s.service(key)
 	if svc == nil {
@@ -183,7 +183,7 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	return []Dirty{{key, syncer.Removal}}
 }
 
-// place asks whether a Service is replicated, and enters it where that makes it belong.
+// place decides whether a Service is replicated, and enters it into the index if it belongs there.
 func (s *Store) place(svc *service) {
 	svc.displace()
 	v := svc.value()
@@ -202,8 +202,8 @@ func (s *Store) place(svc *service) {
 	}
 }
 
-// displace is the reverse of place, but for what is written by hand: that is forgotten when
-// the Service is placed again and does not need it.
+// displace is the reverse of place, but for hand-written Endpoints: place drops them if the
+// Service does not need them.
 func (svc *service) displace() {
 	if svc.indexed() {
 		svc.ns.unindex(svc)

@@ -15,7 +15,7 @@ type set[T comparable] struct {
 // searchable is the length up to which a list is searched from end to end.
 const searchable = 16
 
-// add puts in a member that is not there.
+// add adds a member that is not in the set.
 func (s *set[T]) add(x T) {
 	s.list = append(s.list, x)
 	switch {
@@ -41,7 +41,7 @@ func (s *set[T]) place(x T) int {
 
 func (s *set[T]) has(x T) bool { return s.place(x) >= 0 }
 
-// remove takes out a member that is there; the last one takes its place.
+// remove removes a member that is in the set; the last one of the list takes its place.
 func (s *set[T]) remove(x T) {
 	i, last := s.place(x), len(s.list)-1
 	moved := s.list[last]

@@ -10,7 +10,7 @@ import (
 )
 
 // shared holds one copy of each value in use by the text that identifies it, and counts its
-// users: what nobody uses is gone.
+// users: a value without any is dropped.
 type shared[T any] map[string]*entry[T]
 
 type entry[T any] struct {
@@ -31,7 +31,7 @@ func (t shared[T]) acquire(text []byte, make func(text string) T) *entry[T] {
 	return e
 }
 
-// release gives back what acquire returned.
+// release ends one use of what acquire returned.
 func (t shared[T]) release(e *entry[T]) {
 	if e.users--; e.users == 0 {
 		delete(t, e.text)

@@ -25,8 +25,8 @@ type Options struct {
 
 // Store is what is known of one member: Pods, Services, and hand-written endpoints of
 // Services without a selector. It has no lock: many may read at once, while nobody changes
-// anything. What it hands out is the caller's, and is not changed by what comes later. Texts
-// are kept as they come: they are to be no part of a larger one.
+// anything. The caller owns what it returns; later changes do not touch that. Strings are
+// stored as they come: they must not be parts of larger ones.
 type Store struct {
 	options    Options
 	namespaces map[string]*namespace
@@ -51,8 +51,8 @@ func New(options Options) *Store {
 	}
 }
 
-// Configure replaces the options: whatever is contributed may differ by them. What rules match is
-// a mark of each pod: with other rules the pods are to be set anew before anybody reads.
+// Configure replaces the options, by which every contribution may differ. Which rules match a pod is
+// stored with the pod: with other rules, set the pods anew before anybody reads.
 func (s *Store) Configure(options Options) {
 	s.options = options
 	for _, ns := range s.namespaces {
@@ -62,7 +62,7 @@ func (s *Store) Configure(options Options) {
 	}
 }
 
-// namespace returns the namespace of a name, which it makes if need be.
+// namespace returns the namespace of a name, and creates it if need be.
 func (s *Store) namespace(name string) *namespace {
 	ns := s.namespaces[name]
 	if ns == nil {
@@ -72,7 +72,7 @@ func (s *Store) namespace(name string) *namespace {
 	return ns
 }
 
-// sweep forgets a namespace in which nothing is left.
+// sweep drops a namespace in which nothing is left.
 func (s *Store) sweep(ns *namespace) {
 	if len(ns.pods) == 0 && len(ns.services) == 0 {
 		delete(s.namespaces, ns.name)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a store with words for what happens to it.
+// world is a store with helpers for what happens to it.
 type world struct {
 	*Store
 	t        *testing.T
@@ -178,8 +178,8 @@ func TestServiceEffects(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreOthersMatter: what is set is taken in, at its revision.
-func TestRevisionsAreOthersMatter(t *testing.T) {
+// TestRevisionsAreNotCompared: what is set is stored, at its revision.
+func TestRevisionsAreNotCompared(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, want := range []uint64{300, 20, 0} {
 		w.SetPod(Versioned[syncer.Pod]{Object: aPod("p", "web", byte(want)), Revision: want})
@@ -189,7 +189,7 @@ func TestRevisionsAreOthersMatter(t *testing.T) {
 		held := func(kind string, revision uint64, ok bool) {
 			t.Helper()
 			if revision != want || !ok {
-				t.Errorf("%s is held at %d, want %d", kind, revision, want)
+				t.Errorf("%s is stored at %d, want %d", kind, revision, want)
 			}
 		}
 		_, at, ok := w.Endpoints(in("db"))
@@ -207,8 +207,8 @@ func TestRevisionsAreOthersMatter(t *testing.T) {
 	}
 }
 
-// TestWasReady: a pod that turned not ready is a doubtful one when it comes back, as long as
-// it is the same.
+// TestWasReady: a pod that became not ready is in doubt when it is ready again, as long as its
+// UID is the same.
 func TestWasReady(t *testing.T) {
 	w := newWorld(t, Options{Syncer: syncer.Options{StableFor: 30 * time.Second}})
 	w.serve(aService("web", "web"))
@@ -232,7 +232,7 @@ func TestWasReady(t *testing.T) {
 	w.now = c.Next
 	w.expect("web", "1")
 	at(1070, true, "a")
-	w.expect("web", "1 reserve") // that it turned not ready between was not seen
+	w.expect("web", "1 reserve") // that it was not ready in between was not seen
 	at(1080, true, "b")
 	w.expect("web", "1") // another pod
 	at(1090, false, "b")
@@ -263,8 +263,8 @@ func TestConfigure(t *testing.T) {
 	w.expect("web", "1 reserve")
 	w.Configure(Options{})
 	w.expect("api", "1")
-	if !w.Gives(in("api"), in("p"), w.now) || w.Gives(in("api"), in("q"), w.now) || w.Gives(in("other"), in("p"), w.now) {
-		t.Error("it gives something else")
+	if !w.Contributes(in("api"), in("p"), w.now) || w.Contributes(in("api"), in("q"), w.now) || w.Contributes(in("other"), in("p"), w.now) {
+		t.Error("it contributes something else")
 	}
 }
 
@@ -355,7 +355,7 @@ func TestWalks(t *testing.T) {
 
 func second[T any](_ T, _ uint64, ok bool) bool { return ok }
 
-// TestHandedOutValuesStay checks that what was handed out does not follow what comes later.
+// TestHandedOutValuesStay checks that later changes do not touch what was returned.
 func TestHandedOutValuesStay(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.serve(aService("web", "web"))
@@ -365,11 +365,11 @@ func TestHandedOutValuesStay(t *testing.T) {
 	w.pod(aPod("p", "web", 2))
 	want := aPod("p", "web", 1)
 	if !before.Equal(&want) || c.Endpoints[0].Addr != want.IPs[0].Addr || c.Endpoints[0].Target.UID != want.UID {
-		t.Errorf("handed out are now %+v, %+v", before, c.Endpoints)
+		t.Errorf("what was returned is now %+v, %+v", before, c.Endpoints)
 	}
 }
 
-// TestNothingIsLeftBehind checks that all that is shared goes with its last user.
+// TestNothingIsLeftBehind checks that what is shared is dropped with its last user.
 func TestNothingIsLeftBehind(t *testing.T) {
 	s := New(Options{})
 	for range 3 {
@@ -396,7 +396,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 // TestServicesAreFiledUnderWhatTellsThemApart: a pair that all selectors have in common is
-// nobody's choice.
+// not chosen.
 func TestServicesAreFiledUnderWhatTellsThemApart(t *testing.T) {
 	w := newWorld(t, Options{})
 	for i := range 300 {

@@ -9,10 +9,10 @@ import "tributary.dev/tributary/syncer"
 // at: metadata.resourceVersion as a number, 0 when it is none.
 type Versioned[T any] struct {
 	Object T
-	// Revision is not judged by the Store: what is set is taken in. Whoever sets knows whether
-	// a list, an event or a read speaks, and at which revision.
+	// Revision is not compared by the Store: what is set is stored. The caller knows whether it
+	// comes from a list, an event or a read.
 	Revision uint64
-	// Written is the second in which the API server last took a change of the object, by its
+	// Written is the second in which the API server last accepted a change of the object, by its
 	// own clock; 0: it does not say. The Store does not look at it.
 	Written int64
 }

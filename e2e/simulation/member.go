@@ -74,7 +74,7 @@ func (m *seen) step(e member.Event) {
 	}
 	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
-	if effects.WantStanding {
+	if effects.WantPublished {
 		m.lookUp()
 	}
 	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
@@ -95,9 +95,9 @@ func (m *seen) tick() {
 // lookUp tells what stands of the member, once that is known.
 func (m *seen) lookUp() {
 	m.whenListed(func() {
-		var stood member.Stood
-		for _, s := range m.cache.Standing(m.name) {
-			stood.Replicas = append(stood.Replicas, member.Standing(s))
+		var stood member.Published
+		for _, s := range m.cache.PublishedShare(m.name) {
+			stood.Replicas = append(stood.Replicas, member.PublishedShare(s))
 		}
 		m.step(stood)
 	})

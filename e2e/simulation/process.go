@@ -260,7 +260,7 @@ func (p *Process) request(g *lanes.Grant) {
 		switch {
 		case err == nil:
 			o, _ := value.(model.Object)
-			answered(write.Stands(&a.action, o, instance), nil)
+			answered(write.After(&a.action, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
 			p.ingress.ask(a.id, askTimeout, func(o model.Object, asked error) {
 				stands := cache.Decode(o, instance)

@@ -23,7 +23,7 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 	defer s.mu.Unlock()
 	for _, o := range objects {
 		if o.GetNamespace() != "" {
-			_, _ = s.model.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.GetNamespace()}}) // it may stand already
+			_, _ = s.model.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.GetNamespace()}}) // it may exist already
 		}
 		if _, err := s.model.Create(o.DeepCopyObject().(Object)); err != nil {
 			t.Fatalf("create %s: %v", model.IDOf(o), err)
@@ -31,8 +31,8 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 	}
 }
 
-// Refuse makes the server refuse objects to be created or updated for which the
-// function returns field errors (with 422) or another error; nil: none.
+// Refuse makes the server refuse to create or update objects for which the function
+// returns field errors (with 422) or another error; nil: none.
 func (s *Server) Refuse(f func(Object) (field.ErrorList, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,20 +48,20 @@ func (s *Server) Refuse(f func(Object) (field.ErrorList, error)) {
 	}
 }
 
-// standing is an object that a test takes to stand.
-func standing[T Object](s *Server, namespace, name string) (o T, ok bool) {
+// find returns an object of which a test assumes that it exists.
+func find[T Object](s *Server, namespace, name string) (o T, ok bool) {
 	o, ok = s.model.Find(model.KindOf(o).ID(namespace, name)).(T)
 	return o, ok
 }
 
-// Edit changes a standing object as another client would, past all validation; that it
-// was another is on record in managedFields, unless the change sets those.
+// Edit changes an existing object as another client would, without validation; managedFields
+// say that it was another client, unless the change sets those.
 // The function gets a copy of the object to change in place.
 func Edit[T Object](t testing.TB, s *Server, namespace, name string, change func(T)) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o, ok := standing[T](s, namespace, name)
+	o, ok := find[T](s, namespace, name)
 	if !ok {
 		t.Errorf("edit %T %s/%s: no such object", o, namespace, name)
 		return
@@ -78,7 +78,7 @@ func Remove[T Object](t testing.TB, s *Server, namespace, name string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o, ok := standing[T](s, namespace, name)
+	o, ok := find[T](s, namespace, name)
 	if !ok {
 		t.Errorf("remove %T %s/%s: no such object", o, namespace, name)
 		return
@@ -86,17 +86,17 @@ func Remove[T Object](t testing.TB, s *Server, namespace, name string) {
 	s.model.Remove(o)
 }
 
-// Get returns a standing object; ok is false when there is none.
+// Get returns an object; ok is false when there is none.
 func Get[T Object](s *Server, namespace, name string) (o T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o, ok = standing[T](s, namespace, name); ok {
+	if o, ok = find[T](s, namespace, name); ok {
 		o = o.DeepCopyObject().(T)
 	}
 	return o, ok
 }
 
-// List returns the standing objects of a kind, sorted by name.
+// List returns the objects of a kind, sorted by name.
 func List[T Object](s *Server, namespace string) (out []T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +108,8 @@ func List[T Object](s *Server, namespace string) (out []T) {
 }
 
 // Changed returns a channel that closes at the next change of any object, or when a
-// request begins to hang: wait on it after a look at the state that was not yet as
-// wished.
+// request begins to hang: get it before you look at the state, and wait on it if that
+// is not yet as wanted.
 func (s *Server) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

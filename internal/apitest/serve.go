@@ -100,7 +100,7 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, req Request) {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault *Fault) {
 	if fault.Hang {
 		s.mu.Lock()
-		s.lockedAnnounce() // whoever waits for the hanging may look
+		s.lockedAnnounce() // for whoever waits until the request hangs
 		s.mu.Unlock()
 		<-r.Context().Done()
 	}

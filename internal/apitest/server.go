@@ -58,7 +58,7 @@ type Fault struct {
 	Do bool
 	// Cut closes the connection without an answer.
 	Cut bool
-	// Hang gives no answer until the client gives up.
+	// Hang sends no answer until the client gives up.
 	Hang bool
 }
 
@@ -122,7 +122,7 @@ func (s *Server) Config(userAgent string) *rest.Config {
 	c := &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	if s.memory != nil {
 		c.Dial = s.memory.Dial
-		c.Transport = &http.Transport{DialContext: s.memory.Dial} // client-go keeps those that it makes
+		c.Transport = &http.Transport{DialContext: s.memory.Dial} // client-go caches those that it makes
 	}
 	return c
 }

@@ -18,7 +18,7 @@ import (
 // that lags behind the reads.
 func (s *Server) FreezeWatches(resource string) { s.setFrozen(model.Kind(resource), true) }
 
-// ThawWatches lets the held events of a resource go.
+// ThawWatches sends the events of a resource that FreezeWatches held back.
 func (s *Server) ThawWatches(resource string) { s.setFrozen(model.Kind(resource), false) }
 
 func (s *Server) setFrozen(kind model.Kind, frozen bool) {
@@ -29,7 +29,7 @@ func (s *Server) setFrozen(kind model.Kind, frozen bool) {
 }
 
 // watch sends events until the client leaves or its time is over; without a revision it begins with
-// what stands.
+// the objects that exist.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q model.Query) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

@@ -1,8 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dice gives random tests their numbers, all drawn from one seed, so
-// that a failure can be thrown again and a change is not judged by luck.
+// Package dice has the random numbers of tests, all drawn from one seed, so
+// that a failure can be repeated and a change is not judged by luck.
 //
 // The seed is the flag -seed, by default the variable SEED, by default 1. With 0
 // one is drawn for the run. A test that fails says which it was. What never

@@ -21,7 +21,7 @@ func TestSeedsBeginWithTheSeedOfTheRun(t *testing.T) {
 		t.Errorf("%v, want three from %d on", got, seed)
 	}
 	if a, b := New(t), From(seed, 0); a.Uint64() != b.Uint64() {
-		t.Error("New throws other dice than number 0 of the seed")
+		t.Error("New draws other numbers than number 0 of the seed")
 	}
 }
 

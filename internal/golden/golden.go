@@ -1,8 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden holds what a test makes against a file, and writes the file anew
-// where the test runs with -update. Only tests import it.
+// Package golden compares what a test produces with a file, and writes the file anew
+// if the test runs with -update. Only tests import it.
 package golden
 
 import (
@@ -39,7 +39,7 @@ func File(t *testing.T, file string, got []byte) {
 	}
 }
 
-// at is a line, and says where there is none.
+// at is a line, or says that there is none.
 func at(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]

@@ -12,17 +12,17 @@ import (
 	"syscall"
 )
 
-// Way is what becomes of new connections.
+// Way is what happens to new connections.
 type Way int
 
 // The ways.
 const (
 	// Open connections lead to the listener.
 	Open Way = iota
-	// Closing accepts connections and closes them at once, as a load balancer does
-	// behind which nobody is.
+	// Closing accepts connections and closes them at once, as a load balancer without
+	// backends does.
 	Closing
-	// Nobody is at the address: connections are refused, as by a host without the process.
+	// Nobody listens at the address: connections are refused, as by a host without the process.
 	Nobody
 )
 
@@ -94,7 +94,7 @@ func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	_ = accepted.Close() // nobody else would end what writes for it
+	_ = accepted.Close() // nothing else would end its writing goroutine
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closing++ // the client has none to close
@@ -116,14 +116,14 @@ func (l *Listener) Open() int {
 	return l.dialled - l.closing
 }
 
-// Lead sets what becomes of connections that are dialled from now on.
+// Lead sets what happens to connections that are dialled from now on.
 func (l *Listener) Lead(w Way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.way = w
 }
 
-// Cut closes all connections that stand.
+// Cut closes all open connections.
 func (l *Listener) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *freezingConn) Write(p []byte) (int, error) {
 
 // bufferedConn never blocks a writer, as a socket does not while its buffer has
 // room: HTTP/2 holds a lock while it writes, and a goroutine that waits for a
-// lock keeps virtual time from passing.
+// lock stops virtual time.
 type bufferedConn struct {
 	net.Conn
 	mu     sync.Mutex

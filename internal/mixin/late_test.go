@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// row is what a member shows in the first table of the first dashboard, by column: a number, or in "Wrong" a word.
+// row is what a member shows in the first table of the first dashboard, by column: a number, or in "Wrong" a text.
 type row map[string]any
 
 // calmRow is that of a member of which nothing is late.
@@ -109,7 +109,7 @@ func calmSeries() map[string]string {
 	)
 }
 
-// standbySeries are those of a process that stands by, and what it sees of a member.
+// standbySeries are those of a standby, and what it sees of a member.
 var standbySeries = both(gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("missing", 0), gauge("cluster_last_contact_seconds", 0.5))
 
 // The form of promtool's unit tests.

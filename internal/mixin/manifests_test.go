@@ -127,7 +127,7 @@ func TestOurServiceIsNoSource(t *testing.T) {
 	}
 	service.Annotations = nil
 	if why := excluded(&service); why != "" {
-		t.Errorf("the annotation is not what keeps it out, but %q", why)
+		t.Errorf("it is not excluded by the annotation, but because %q", why)
 	}
 }
 

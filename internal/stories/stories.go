@@ -12,15 +12,15 @@ import (
 	"tributary.dev/tributary/internal/golden"
 )
 
-// Story is one story while it is played. Apply reads a line of a step; Step says what comes
-// of those since the last, a line each and without the ">".
+// Story is one story while it is played. Apply applies a line of a step; Step returns the
+// results of the lines since the last Step, a line each and without the ">".
 type Story interface {
 	Apply(line string) error
 	Step() []string
 }
 
 // Play plays the files of testdata/stories, a subtest each; begin returns the beginning of a
-// story. What comes of it has to be what the file says, or is written there with -update.
+// story. The results have to be those of the file, or are written there with -update.
 func Play(t *testing.T, begin func(t *testing.T) Story) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/stories/*.txt")
@@ -39,7 +39,7 @@ func Play(t *testing.T, begin func(t *testing.T) Story) {
 	}
 }
 
-// play returns the lines of a file with what comes of its stories.
+// play returns the lines of a file with the results of its stories.
 func play(t *testing.T, text string, begin func(*testing.T) Story) (out []string) {
 	t.Helper()
 	s, changed := begin(t), false

@@ -18,7 +18,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Case is one rule with the subsets given and expected.
+// Case is one rule with its input and the expected output.
 type Case struct {
 	Rule    string
 	In, Out []syncer.Subset

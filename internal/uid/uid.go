@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uid keeps the UIDs of objects small: nearly all are UUIDs, of which 16 bytes say as much as 36.
+// Package uid stores the UIDs of objects in little memory: nearly all are UUIDs, which fit into 16 bytes instead of 36.
 package uid
 
 import "encoding/hex"

@@ -158,25 +158,25 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 	return slices.Compact(keys)
 }
 
-// Standing is what stands of one member in a replica: the endpoints of its slices of ours,
+// PublishedShare is what stands of one member in a replica: the endpoints of its slices of ours,
 // without ports.
-type Standing struct {
+type PublishedShare struct {
 	Replica   syncer.Key
 	Endpoints []syncer.Endpoint
 }
 
-// Standing returns what stands of a member, sorted by replica. A replica of which a slice
+// Published returns what stands of a member, sorted by replica. A replica of which a slice
 // stands is in it, even if the slice is empty.
-func (c *Cache) Standing(member string) (all []Standing) {
+func (c *Cache) Published(member string) (all []PublishedShare) {
 	c.mu.RLock()
 	for key, of := range c.slices {
-		var s *Standing
+		var s *PublishedShare
 		for _, o := range of {
 			if !o.Owned || o.Slice.Labels.Get(syncer.LabelSourceCluster) != member {
 				continue
 			}
 			if s == nil {
-				s = &Standing{Replica: key}
+				s = &PublishedShare{Replica: key}
 			}
 			s.Endpoints = append(s.Endpoints, o.slice().Endpoints...)
 		}
@@ -185,6 +185,6 @@ func (c *Cache) Standing(member string) (all []Standing) {
 		}
 	}
 	c.mu.RUnlock()
-	slices.SortFunc(all, func(a, b Standing) int { return a.Replica.Compare(b.Replica) })
+	slices.SortFunc(all, func(a, b PublishedShare) int { return a.Replica.Compare(b.Replica) })
 	return all
 }

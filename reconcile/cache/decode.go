@@ -235,7 +235,7 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 	s.Endpoints = make([]syncer.Endpoint, len(in.Endpoints))
 	for i := range in.Endpoints {
 		e, ok := endpoint(&in.Endpoints[i])
-		e.Grade = e.StandingGrade(reserve[0] == syncer.ReserveAll || slices.Contains(reserve, e.Addr.String()))
+		e.Grade = e.PublishedGrade(reserve[0] == syncer.ReserveAll || slices.Contains(reserve, e.Addr.String()))
 		s.Endpoints[i], s.Malformed = e, s.Malformed || !ok
 	}
 	return o

@@ -120,7 +120,7 @@ type Endpoints struct {
 }
 
 // Slice is a standing EndpointSlice. Each endpoint has the grade that it is read with, see
-// syncer.Endpoint.StandingGrade.
+// syncer.Endpoint.PublishedGrade.
 type Slice struct {
 	Meta
 	// Owner is the UID of the Service in ownerReferences; "" when there is none.

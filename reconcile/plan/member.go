@@ -293,7 +293,7 @@ func (m *member) named(e *syncer.Endpoint) syncer.Grade {
 	}
 	for _, o := range on(m.endpoints, e.Addr) {
 		if o.In(syncer.KindEndpointSlices) && grade(&o) != grade(e) {
-			return e.StandingGrade(false)
+			return e.PublishedGrade(false)
 		}
 	}
 	return grade(e)

@@ -27,7 +27,7 @@ func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
 			for _, a := range list {
 				e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
 					NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
-				e.Grade = e.StandingGrade(false)
+				e.Grade = e.PublishedGrade(false)
 				all = append(all, e)
 			}
 		}

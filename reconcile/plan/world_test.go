@@ -135,7 +135,7 @@ func read(t testing.TB, s *Slice) {
 	named := strings.Split(reserve, ",")
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		grade := e.StandingGrade(reserve == syncer.ReserveAll || slices.Contains(named, e.Addr.String()))
+		grade := e.PublishedGrade(reserve == syncer.ReserveAll || slices.Contains(named, e.Addr.String()))
 		if t != nil && grade != e.Grade {
 			t.Errorf("%s of %s is written with grade %s and reads %s (reserve %q)", e.Addr, s.Name, e.Grade, grade, reserve)
 		}

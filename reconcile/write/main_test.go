@@ -136,7 +136,7 @@ func (d values) action(kind plan.Kind) plan.Action {
 				Addr: d.addr(i), Ready: d.IntN(2) == 0, Serving: d.IntN(2) == 0, Terminating: d.IntN(3) == 0,
 				Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Zone: d.one("", "z"), Target: d.target(),
 			}
-			e.Grade = e.StandingGrade(false)
+			e.Grade = e.PublishedGrade(false)
 			a.Slice.Endpoints = append(a.Slice.Endpoints, e)
 		}
 	}

@@ -97,7 +97,7 @@ func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.
 	if err != nil {
 		return nil, err
 	}
-	return Stands(a, answer, w.instance), nil
+	return After(a, answer, w.instance), nil
 }
 
 // Deletion are the options of an action that deletes: what goes is what it was compared with.
@@ -105,9 +105,9 @@ func Deletion(a *plan.Action) *metav1.DeleteOptions {
 	return &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion)}}
 }
 
-// Stands is what stands after an action by the answer to it. A deletion that was done at once
+// After is an object as it is after an action by the answer to it. A deletion that was done at once
 // is answered with a status, or with what a Service was.
-func Stands(a *plan.Action, answer runtime.Object, instance string) *cache.Object {
+func After(a *plan.Action, answer runtime.Object, instance string) *cache.Object {
 	if o := cache.Decode(answer, instance); o != nil && (a.Verb != plan.Delete || o.Deleting) {
 		return o
 	}

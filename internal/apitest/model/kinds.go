@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kind is a kind of object that a Server holds, by the name of its resource.
+// Kind is a kind of object that a Server stores, by the name of its resource.
 type Kind string
 
 // The kinds.
@@ -72,7 +72,7 @@ func (k Kind) ID(namespace, name string) ID { return ID{k, namespace, name} }
 // KindOf is the kind of an object.
 func KindOf(o Object) Kind { return byType[reflect.TypeOf(o)] }
 
-// Object is an API object. One that a Server holds or has shown is never changed.
+// Object is an API object. One that a Server stores or has shown is never changed.
 type Object interface {
 	metav1.Object
 	runtime.Object

@@ -5,10 +5,10 @@
 // writes, resource versions, compare-and-swap, preconditions, finalizers, pages, watches that resume
 // or expire, and the refusals of a real server. A newcomer starts at NewServer.
 //
-// Package apitest serves it over HTTP, e2e/simulation plays with it, and e2e/simulation/reality holds it to a real
+// Package apitest serves it over HTTP, e2e/simulation plays with it, and e2e/simulation/reality compares it with a real
 // kube-apiserver: both are sent the same random requests, and have to answer the same.
 //
-// What never happens here: a goroutine, a lock, a look at a clock other than that which it was given.
+// What never happens here: a goroutine, a lock, a look at a clock other than that passed to NewServer.
 package model
 
 import (
@@ -34,7 +34,7 @@ type Server struct {
 	Revision uint64 // of the last change
 	// PageSize is how many objects an answer to a list has at most, whatever is asked for.
 	PageSize int
-	// Admission is asked of each write that a client makes, Changed is told of each that took effect; nil: nobody is.
+	// Admission is called before each write of a client, Changed after each that took effect; nil: not.
 	Admission func(id ID, before, after Object) error
 	Changed   func(Change)
 
@@ -60,7 +60,7 @@ func (c *Change) Object() Object {
 	return c.After
 }
 
-// NewServer returns a Server that holds nothing. number makes its UIDs its own.
+// NewServer returns an empty Server. Servers of different numbers have different UIDs.
 func NewServer(number int, clock func() time.Time) *Server {
 	s := &Server{Revision: uint64(1000 + 100*number), PageSize: 500, clock: clock, serial: number << 20, objects: map[Kind][]Object{}}
 	s.UID = s.newUID()
@@ -147,7 +147,7 @@ func (s *Server) commit(before, after Object) Object {
 	return o
 }
 
-// admit says why an object that is to be made or updated is refused.
+// admit says why an object that is to be created or updated is refused.
 func (s *Server) admit(id ID, before, after Object) error {
 	if err := validate(id, before, after); err != nil || s.Admission == nil {
 		return err
@@ -189,8 +189,8 @@ func Forbidden(id ID, why string) *apierrors.StatusError {
 
 // meets says why an object, nil if there is none, does not meet the preconditions of a request; "" is none.
 func meets(id ID, o Object, uid types.UID, revision string) error {
-	conflict := func(what string, given, has any) error {
-		return apierrors.NewConflict(id.Kind.resource(), id.Name, fmt.Errorf("the precondition failed: %s in precondition: %v, %s in object meta: %v", what, given, what, has))
+	conflict := func(what string, want, has any) error {
+		return apierrors.NewConflict(id.Kind.resource(), id.Name, fmt.Errorf("the precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, has))
 	}
 	switch {
 	case uid != "" && o == nil:
@@ -203,8 +203,8 @@ func meets(id ID, o Object, uid types.UID, revision string) error {
 	return nil
 }
 
-// Update replaces an object, if it stands as it says. Endpoints and Services that are not
-// there are made, unless the UID is given.
+// Update replaces an object, if that has the UID and resourceVersion that the new one sets.
+// Endpoints and Services that do not exist are created, unless the UID is set.
 func (s *Server) Update(o Object) (Object, error) {
 	id := IDOf(o)
 	before := s.Find(id)
@@ -221,7 +221,7 @@ func (s *Server) Update(o Object) (Object, error) {
 	o.SetCreationTimestamp(before.GetCreationTimestamp())
 	o.SetDeletionTimestamp(before.GetDeletionTimestamp())
 	o.SetResourceVersion(before.GetResourceVersion())
-	if given := o.GetManagedFields(); len(given) == 1 && given[0].Manager == "" { // who set what is to be forgotten
+	if sent := o.GetManagedFields(); len(sent) == 1 && sent[0].Manager == "" { // managedFields are to be reset
 		o.SetManagedFields(nil)
 	} else {
 		o.SetManagedFields(before.GetManagedFields())
@@ -260,7 +260,7 @@ func (s *Server) Delete(id ID, p *metav1.Preconditions) (Object, error) {
 	return s.End(before), nil
 }
 
-// Remove takes out what has the name of an object. A Service takes the Endpoints of its name along.
+// Remove removes what has the name of an object; with a Service also the Endpoints of its name.
 func (s *Server) Remove(o Object) Object {
 	id := IDOf(o)
 	if o = s.Find(id); o != nil {
@@ -271,7 +271,7 @@ func (s *Server) Remove(o Object) Object {
 	return o
 }
 
-// End takes an object out, or marks it where a finalizer waits; nil is none.
+// End removes an object, or marks it as deleted while it has a finalizer; nil is none.
 func (s *Server) End(o Object) Object {
 	switch {
 	case o == nil || o.GetDeletionTimestamp() != nil:
@@ -283,7 +283,7 @@ func (s *Server) End(o Object) Object {
 }
 
 // Edit changes an object as the cluster's own parts do: without admission. It returns nil
-// where there is none.
+// if there is none.
 func Edit[O Object](s *Server, id ID, change func(O)) Object {
 	before := s.Find(id)
 	if before == nil {
@@ -296,7 +296,7 @@ func Edit[O Object](s *Server, id ID, change func(O)) Object {
 	return s.commit(before, after)
 }
 
-// Compact forgets the history up to now.
+// Compact drops the history up to now.
 func (s *Server) Compact() { s.history, s.compacted = nil, s.Revision }
 
 // Backup is a store as it was at a revision.
@@ -308,7 +308,7 @@ type Backup struct {
 // Save makes a backup of the store.
 func (s *Server) Save() *Backup { return &Backup{s.Revision, maps.Clone(s.objects)} }
 
-// Restore goes back to a backup. With bump the revisions go on beyond those that were handed out.
+// Restore goes back to a backup. With bump the revisions continue beyond those that were assigned.
 func (s *Server) Restore(b *Backup, bump bool) {
 	s.EndWatches(ErrBroken)
 	former := s.Revision

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// fill does what a server fills in, where somebody could notice. An update keeps what was given to a
-// Service.
+// fill sets what a server fills in, where a client could notice. An update retains what was assigned
+// to a Service.
 func (s *Server) fill(before, after Object) {
 	after.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // the store knows
 	svc, ok := after.(*corev1.Service)

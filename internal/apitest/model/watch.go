@@ -25,7 +25,7 @@ type Query struct {
 	Labels, Fields string
 }
 
-// matcher returns what tells whether an object is one of those that are asked for.
+// matcher returns a function that reports whether an object is one of those that are asked for.
 func (q *Query) matcher() func(Object) bool {
 	byLabels, err := labels.Parse(q.Labels)
 	byFields, wrong := fields.ParseSelector(q.Fields)
@@ -116,7 +116,7 @@ func (s *Server) Watch(q Query, from uint64, tell func(Event)) *Watch {
 	return w
 }
 
-// show tells what a change means to who has selectors.
+// show sends a change as a client with the watch's selectors sees it.
 func (w *Watch) show(c *Change) {
 	if w.Over || c.Revision <= w.from {
 		return
@@ -135,7 +135,7 @@ func (w *Watch) show(c *Change) {
 	w.tell(e)
 }
 
-// Bookmark tells how far the stream is.
+// Bookmark sends the revision that the stream has reached.
 func (w *Watch) Bookmark() {
 	if !w.Over && w.Server.Revision > w.from {
 		w.tell(Event{Type: watch.Bookmark, Revision: w.Server.Revision})

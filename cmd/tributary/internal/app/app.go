@@ -87,7 +87,7 @@ func New(watcher *config.Watcher, o Options) *App {
 		Observe: a.metrics.SinkRequest,
 	})
 	a.set = clusters.NewSet(clusters.Options{
-		Dirty: a.dirty, Listed: a.onceListed, Standing: a.standing, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
+		Dirty: a.dirty, Listed: a.onceListed, Published: a.published, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
 		Wrap: func(member string) func(http.RoundTripper) http.RoundTripper {
 			return a.metrics.Transport(metrics.RoleMember, member)
 		},

@@ -69,15 +69,15 @@ func causeOf(name string, c *member.Cause) record.Cause {
 	}
 }
 
-// standing is what the ingress cluster has of a member, for its start.
-func (a *App) standing(ctx context.Context, name string) []member.Standing {
+// published is what the ingress cluster has of a member, for its start.
+func (a *App) published(ctx context.Context, name string) []member.PublishedShare {
 	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
-	found := a.reconciler.Cache.Standing(name)
-	all := make([]member.Standing, len(found))
+	found := a.reconciler.Cache.Published(name)
+	all := make([]member.PublishedShare, len(found))
 	for i, s := range found {
-		all[i] = member.Standing(s)
+		all[i] = member.PublishedShare(s)
 	}
 	return all
 }
