@@ -56,7 +56,7 @@ const (
 	ThenNotReady
 	// ThenAbsent: the pod is no endpoint.
 	ThenAbsent
-	// ThenUpstream: as without rules; no later rule is asked.
+	// ThenUpstream: as without rules; no later rule is evaluated.
 	ThenUpstream
 )
 
@@ -85,7 +85,7 @@ func (r Rules) Decide(pod *Pod) (then Then, rule int) {
 // judgement is how far one pod is trusted as an endpoint, whatever its addresses and ports.
 type judgement struct {
 	grade Grade
-	// absent is true for a pod that a rule takes out.
+	// absent is true for a pod that a rule excludes.
 	absent bool
 	// ready and serving are the conditions when the grade's class is published.
 	ready, serving bool
@@ -107,8 +107,8 @@ const (
 )
 
 // judge applies the rows of T6 that concern one pod. publish is the Service's
-// publishNotReadyAddresses: with it the readiness of a pod is not looked at, and so are no
-// doubts about it.
+// publishNotReadyAddresses: with it neither the readiness of a pod nor doubts about it
+// count.
 func judge(pod *Pod, publish bool, o *Options) judgement {
 	then, _ := o.Rules.Decide(pod)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-// What people write by hand, against a twin that says what must come of it.
+// What people write by hand, against a twin that says what must follow.
 
 // written is what one Service's owner wrote.
 type written struct {

@@ -301,7 +301,7 @@ func TestANameIsNotReusedWhileItsSliceExists(t *testing.T) {
 	}
 }
 
-// TestASliceWhosePortsSomebodyChanged is put right in its place: another one beside it would be
+// TestASliceWhosePortsSomebodyChanged is repaired in its place: another one beside it would be
 // changed as well.
 func TestASliceWhosePortsSomebodyChanged(t *testing.T) {
 	desired := manyEndpoints(1, httpPort)

@@ -277,7 +277,7 @@ func (s *story) addSlice(words []string) error {
 	return nil
 }
 
-// Step computes, packs and says what came of it.
+// Step computes, packs and says what follows.
 func (s *story) Step() (out []string) {
 	say := func(format string, args ...any) {
 		out = append(out, fmt.Sprintf(format, args...))

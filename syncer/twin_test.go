@@ -315,7 +315,7 @@ func twinSubsets(list []twinEndpoint) map[string]bool {
 	return facts
 }
 
-// factsOf reads the same from subsets, and fails for a fact that is told twice.
+// factsOf reads the same from subsets, and fails for a fact that is there twice.
 func factsOf(t *testing.T, subsets []Subset) map[string]bool {
 	t.Helper()
 	facts := map[string]bool{}
