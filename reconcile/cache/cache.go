@@ -26,8 +26,9 @@ type Options struct {
 	News func(replica syncer.Key, o plan.Object, arrived time.Time)
 }
 
-// Cache is the current state of the ingress cluster. Two sources feed it, the server's streams
-// and the answers to our own requests. They are not ordered, so the higher revision wins. All methods are safe for concurrent use.
+// Cache is the current state of the ingress cluster. Two sources feed it, the server's streams and
+// the answers to our own requests. They are not ordered, so the higher revision wins. All methods
+// are safe for concurrent use.
 type Cache struct {
 	options Options
 

@@ -75,7 +75,7 @@ func (l *lock) hold(ctx context.Context, send func(context.Context) error) error
 	return nil
 }
 
-// do makes a request. One without an answer leaves time for others, and for an orderly end.
+// do makes a request. Its timeout leaves time for others, and for an orderly end.
 func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*time.Second, l.term.RenewDeadline()/3))
 	defer cancel()
