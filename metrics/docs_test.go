@@ -11,7 +11,7 @@ import (
 	"tributary.dev/tributary/internal/golden"
 )
 
-// TestReference keeps the reference of the families equal to the table, and both are equal to
+// TestReference: the reference of the families is equal to the table, and both are equal to
 // what is served (TestTableIsWhatIsServed).
 func TestReference(t *testing.T) {
 	golden.File(t, "../docs/reference/metrics.md", []byte(docs()))

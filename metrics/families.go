@@ -156,7 +156,7 @@ type Family struct {
 	// Name is without the prefix; it ends with the unit, then _total for a counter.
 	Name string
 	Type Type
-	// Labels are in the order in which values are given.
+	// Labels are in the order of the values.
 	Labels []string
 	Help   string
 	// Values explains closed sets of label values and what 0 means; only for the docs.

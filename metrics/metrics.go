@@ -21,15 +21,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Version and Revision are shown by build_info.
 	Version, Revision string
-	// Export, if any, is handed every record that is told. It must not wait.
+	// Export, if any, is called with every record that is reported. It must not wait.
 	Export func(*record.Change)
-	// Status is asked at every scrape for the value of the gauges. It must be
+	// Status is called at every scrape for the value of the gauges. It must be
 	// safe for concurrent use and answer without waiting for a cluster.
 	// Conflicts, Rejected and Orphans are added by Metrics. nil: no gauges.
 	Status func() Status
 }
 
-// Metrics receives what happens and keeps what operators look at. All methods
+// Metrics receives what happens and stores what operators look at. All methods
 // are safe for concurrent use and none waits for I/O, the log aside.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -86,17 +86,17 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 // Changes is the ring of change records.
 func (m *Metrics) Changes() *record.Ring { return m.ring }
 
-// Change takes a finished record: it counts in the families, goes into the
+// Change accepts a finished record: it counts in the families, goes into the
 // ring and is logged. It returns the record's number, or 0 if the record is not
-// told: when nothing had to be written and no live event was behind it (a
-// relist of a quiet fleet must be quiet), and when a replica keeps failing (the
-// first, second, fourth, eighth … failure are told).
+// reported: when nothing had to be written and no live event was behind it (a
+// relist of a quiet fleet must be quiet), and when a replica fails again and again (the
+// first, second, fourth, eighth … failure are reported).
 func (m *Metrics) Change(rec record.Change) (seq uint64) {
 	rec.TraceID = record.NewTraceID()
 	if rec.Result == record.Written && rec.Cause.Live {
 		m.observe(&rec)
 	}
-	if !worthTelling(&rec) {
+	if !worthReporting(&rec) {
 		return 0
 	}
 	seq = m.ring.Add(&rec)
@@ -107,8 +107,8 @@ func (m *Metrics) Change(rec record.Change) (seq uint64) {
 	return seq
 }
 
-// worthTelling says whether a record is news.
-func worthTelling(r *record.Change) bool {
+// worthReporting says whether a record is news.
+func worthReporting(r *record.Change) bool {
 	switch r.Result {
 	case record.Dropped, record.Blocked:
 		return r.Cause.Live

@@ -118,7 +118,7 @@ type transport struct {
 // WrappedRoundTripper lets client-go reach the transport below, which it does to close idle connections.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// puller turns the status into gauges at scrape time: nothing to keep in step,
+// puller makes gauges of the status at scrape time: there is no second state,
 // and a cluster that is gone has no series.
 type puller struct{ m *Metrics }
 

@@ -16,7 +16,7 @@ type Status struct {
 	// Instance is the name of the installation.
 	Instance string    `json:"instance"`
 	Started  time.Time `json:"started"`
-	// Time is when this status was taken.
+	// Time is when this status was read.
 	Time  time.Time `json:"time"`
 	Ready bool      `json:"ready"`
 	// NotReady says what readiness waits for; empty when Ready.
@@ -42,7 +42,7 @@ type Status struct {
 
 // LeaderStatus is about who writes.
 type LeaderStatus struct {
-	// State is "leading" or "standby"; "alone" where leader election is turned off and
+	// State is "leading" or "standby"; "alone" where leader election is disabled and
 	// this process writes; empty before the ingress cluster was listed.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
@@ -61,7 +61,7 @@ func (l *LeaderStatus) Writes() bool { return l.State == "leading" || l.State ==
 // ConfigStatus is about the configuration file.
 type ConfigStatus struct {
 	File string `json:"file,omitempty"`
-	// LoadedAt is when the running configuration was taken.
+	// LoadedAt is when the running configuration was loaded.
 	LoadedAt time.Time `json:"loadedAt,omitzero"`
 	// Error is why the file on disk was refused; empty if it is the running one.
 	Error string `json:"error,omitempty"`
@@ -87,8 +87,8 @@ type IngressStatus struct {
 // ClusterStatus is about one member cluster.
 type ClusterStatus struct {
 	Name string `json:"name"`
-	// State is for people: "live" where all of it is followed, else what keeps it
-	// from that, such as "listing", "unreachable" or "refused". Since is when it began.
+	// State is for people: "live" where all of it is followed, else what prevents
+	// that, such as "listing", "unreachable" or "refused". Since is when it began.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	// Conditions are what is wrong with it or doubted of it, the gravest first.
@@ -182,10 +182,10 @@ type SinkStatus struct {
 	// State is "live", "failing" (the last request was not acknowledged), or "standby":
 	// another process tells it.
 	State string `json:"state"`
-	// LagSeconds is how long the oldest change that is not acknowledged was to be told.
+	// LagSeconds is how long the oldest change that is not acknowledged has been due.
 	LagSeconds float64 `json:"lagSeconds"`
-	// Services are told; Pending are not acknowledged as they are, Refused are those among
-	// them that the receiver does not take.
+	// Services are sent; Pending are not acknowledged as they are, Refused are those among
+	// them that the receiver does not accept.
 	Services int `json:"services"`
 	Pending  int `json:"pending"`
 	Refused  int `json:"refused"`
@@ -211,7 +211,7 @@ type Conflict struct {
 	Service   string `json:"service"`
 	// Reason is one of a closed set: it is a metric label.
 	Reason string `json:"reason"`
-	// Cluster is the member whose wish lost; empty for an object that is not ours.
+	// Cluster is the member that lost; empty for an object that is not ours.
 	Cluster string `json:"cluster,omitempty"`
 	// Message names both sides and the remedy.
 	Message string    `json:"message"`

@@ -35,7 +35,7 @@ func (t *Trouble) empty() bool {
 
 type replicaKey struct{ namespace, service string }
 
-// troubles remembers what is wrong with which replica. Its memory is bounded
+// troubles stores what is wrong with which replica. Its memory is bounded
 // by the replicas in trouble and the addresses they name.
 type troubles struct {
 	mu sync.RWMutex

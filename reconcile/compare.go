@@ -10,16 +10,16 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Comparison is what one look at a replica comes to.
+// Comparison is the result of comparing one replica.
 type Comparison struct {
 	Replica syncer.Key
 	Now     plan.Current
-	// Want is what is to stand; nil: nothing.
+	// Want is the desired state; nil: nobody wants the replica.
 	Want *plan.Desired
 	// Actions are to be sent; Waiting says what else there is.
 	Actions []plan.Action
 	Waiting plan.Waiting
-	// Excluded is true in a namespace that may not be written to: all stands as it is, and
+	// Excluded is true in a namespace that may not be written to: all is left as it is, and
 	// there are no actions.
 	Excluded bool
 
@@ -30,19 +30,19 @@ type Comparison struct {
 	ended   []record.Change
 }
 
-// compare looks at a replica as it stands; actions makes what is to be sent of that.
-func compare(source Source, stands plan.Current, actions func(plan.Current, *plan.Desired) ([]plan.Action, plan.Waiting)) *Comparison {
-	s, key := *source.Settings(), stands.Key
+// compare compares a replica's current and desired state; actions returns what is to be sent.
+func compare(source Source, current plan.Current, actions func(plan.Current, *plan.Desired) ([]plan.Action, plan.Waiting)) *Comparison {
+	s, key := *source.Settings(), current.Key
 	s.DropOrphans = s.DropOrphans && source.AllListed()
-	c := &Comparison{Replica: key, Now: stands, Excluded: !s.MayWrite(key.Namespace)}
-	if c.Want = plan.Merge(key, stands, source.Shares(key), s.Settings); !c.Excluded {
-		c.Actions, c.Waiting = actions(stands, c.Want)
+	c := &Comparison{Replica: key, Now: current, Excluded: !s.MayWrite(key.Namespace)}
+	if c.Want = plan.Merge(key, current, source.Shares(key), s.Settings); !c.Excluded {
+		c.Actions, c.Waiting = actions(current, c.Want)
 	}
 	return c
 }
 
-// Plan compares every replica that a member has or that stands, sorted, as if nothing were under
-// way, and foresees all that would be written. Nothing is.
+// Plan compares every replica that a member has or that exists, sorted, as if nothing were under
+// way, and returns all that would be written. It writes nothing.
 func (r *Reconciler) Plan() (all []Comparison) {
 	for _, key := range replicas(r.opts.Source, r.Cache) {
 		all = append(all, *compare(r.opts.Source, r.Cache.Current(key), plan.Foresee))
@@ -54,7 +54,7 @@ func (r *Reconciler) Plan() (all []Comparison) {
 const (
 	// ConflictExcluded: the namespace may not be written to.
 	ConflictExcluded = "excluded_namespace"
-	// ConflictRefused: the ingress cluster does not take a write.
+	// ConflictRefused: the ingress cluster does not accept a write.
 	ConflictRefused = "write_refused"
 )
 

@@ -35,12 +35,12 @@ type Core struct {
 	leading    bool
 }
 
-// NewCore returns a Core for what stands by the cache, which has its Edited as News. provider
+// NewCore returns a Core for the cached ingress cluster, whose News is its Edited. provider
 // receives the metrics of the queue until ShutDown; nil: nobody does.
-func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvider) *Core {
+func NewCore(source Source, ingress *cache.Cache, provider workqueue.MetricsProvider) *Core {
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
-		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue),
+		source: source, cache: ingress, queue: queue, dispatch: lanes.NewDispatch(queue),
 		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{},
 	}
 }
@@ -49,7 +49,7 @@ func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvi
 func (c *Core) ShutDown() { c.queue.ShutDown() }
 
 // Lead says whether this process leads: one that does not plans nothing, and what it had planned
-// is not sent when it leads again. Who begins to has all compared anew.
+// is not sent when it leads again. One that begins to lead compares all replicas again.
 func (c *Core) Lead(now time.Time, leading bool) {
 	for _, w := range c.dispatch.Drop(now) {
 		delete(c.changes, w)
@@ -60,7 +60,7 @@ func (c *Core) Lead(now time.Time, leading bool) {
 	}
 }
 
-// Add asks for a comparison of a replica by what news may come to; bulk is true of one of much at once.
+// Add asks for a comparison of a replica in the lane of the effect that news may have; bulk: it is one of many.
 func (c *Core) Add(now time.Time, replica syncer.Key, effect syncer.Effect, bulk bool, causes ...record.Cause) {
 	hint := plan.Addition
 	switch {
@@ -72,7 +72,7 @@ func (c *Core) Add(now time.Time, replica syncer.Key, effect syncer.Effect, bulk
 	c.queue.Add(now, replica, hint, causes...)
 }
 
-// AddAll asks for a comparison of every replica that a member has or that stands, as bulk work.
+// AddAll asks for a comparison of every replica that a member has or that exists, as bulk work.
 func (c *Core) AddAll(now time.Time, event string) {
 	for _, key := range replicas(c.source, c.cache) {
 		c.queue.Add(now, key, plan.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: event, Arrival: now})
@@ -88,8 +88,8 @@ func (c *Core) addNamespace(now time.Time, namespace string, causes ...record.Ca
 	}
 }
 
-// Edited takes that somebody else changed an object. What comes while our own request for it is
-// under way may be that; its answer is followed by a comparison anyway.
+// Edited records that somebody else changed an object. An event while our own request for it is under
+// way may be that request's; its answer is followed by a comparison anyway.
 func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time.Time) {
 	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
 	switch {
@@ -104,23 +104,23 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 // Waiting counts the replicas that wait for a comparison.
 func (c *Core) Waiting() int { return c.queue.Len() }
 
-// Lanes tells how many requests are planned and under way in each lane.
+// Lanes returns how many requests are planned and under way in each lane.
 func (c *Core) Lanes(now time.Time) []metrics.LaneStatus { return c.dispatch.Status(now) }
 
 // Oldest returns when the oldest change that is not yet written arrived, by member.
 func (c *Core) Oldest() map[string]time.Time { return c.dispatch.Oldest() }
 
-// Compare compares the replica that is next, and plans what that comes to; nil if none waits. clock is
-// read before and after. Who stands by plans and tells nothing: its members begin anew before it leads.
+// Compare compares the next replica, and plans the actions; nil if none waits. clock is read before and
+// after. A standby plans and reports nothing: its members start again before it leads.
 func (c *Core) Compare(clock func() time.Time) *Comparison {
 	w := c.queue.Next()
 	if w == nil {
 		return nil
 	}
 	defer c.queue.Done(w)
-	begun, stands := clock(), c.cache.Current(w.Key)
-	stands.Busy, stands.Refused = c.dispatch.Busy, func(o plan.Object) bool { return c.dispatch.Refused(w.Key, o) }
-	of := compare(c.source, stands, plan.Actions)
+	begun, current := clock(), c.cache.Current(w.Key)
+	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return c.dispatch.Refused(w.Key, o) }
+	of := compare(c.source, current, plan.Actions)
 	if of.leads = c.leading; !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
@@ -134,7 +134,7 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	return of
 }
 
-// Request grants the request that is next. If there is none it is nil, and wake is when to ask
+// Request grants the next request. If there is none it is nil, and wake is when to call
 // again though nothing else has happened; zero: never.
 func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 	if !c.leading {
@@ -146,9 +146,9 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 	return g, wake
 }
 
-// Answered takes the answer to the action of a grant: the object that stands after it, nil if
-// that is not known, and why it was not taken. With lapsed there was no right to wait for an
-// answer, or to send. The grant has ended, and the record with it that is returned.
+// Answered applies the answer to the action of a grant: the object as it is then, nil if that is not
+// known, and why the action was not accepted. With lapsed there was no right to wait for an answer, or
+// to send. The grant has ended; the records that end with it are returned.
 func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (ended []record.Change) {
 	sent := g.Action
 	if o != nil {
@@ -177,9 +177,9 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	return ended
 }
 
-// replicas are those that a member has or that stand, sorted.
-func replicas(source Source, stands *cache.Cache) []syncer.Key {
-	keys := slices.AppendSeq(stands.Keys(), source.Replicas())
+// replicas are those that a member has or that exist, sorted.
+func replicas(source Source, ingress *cache.Cache) []syncer.Key {
+	keys := slices.AppendSeq(ingress.Keys(), source.Replicas())
 	slices.SortFunc(keys, syncer.Key.Compare)
 	return slices.Compact(keys)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// eventLength is the longest message that the API takes, eventTimeout bounds a request.
+	// eventLength is the longest message that the API accepts, eventTimeout bounds a request.
 	eventLength  = 1024
 	eventTimeout = 5 * time.Second
 	// eventRate and eventBurst bound how many are posted: the rest is left out.

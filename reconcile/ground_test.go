@@ -102,7 +102,7 @@ func (g *ground) AllListed() bool {
 	return g.listed
 }
 
-// set makes a member give a Service with endpoints, those not ready in brackets; "-": none.
+// set makes a member contribute a Service with endpoints, those not ready in brackets; "-": none.
 // The ports are 8080 unless another is given.
 func (g *ground) set(key syncer.Key, member, text string, port ...int32) {
 	g.mu.Lock()
@@ -165,7 +165,7 @@ func (p *process) Hold(parent context.Context) (context.Context, func(), bool) {
 	return ctx, func() { detach(); cancel() }, true
 }
 
-// grant gives the Permit back.
+// grant renews the Permit.
 func (p *process) grant() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +208,7 @@ func (g *ground) pass(d time.Duration) {
 func (g *ground) expect(key syncer.Key, want string, within time.Duration) {
 	g.t.Helper()
 	for began := time.Now(); ; g.pass(5 * time.Millisecond) {
-		slices, endpoints := g.standing(key)
+		slices, endpoints := g.published(key)
 		if slices == want && endpoints == want {
 			return
 		}
@@ -218,8 +218,8 @@ func (g *ground) expect(key syncer.Key, want string, within time.Duration) {
 	}
 }
 
-// standing is what stands of a replica.
-func (g *ground) standing(key syncer.Key) (inSlices, inEndpoints string) {
+// published are the endpoints of a replica.
+func (g *ground) published(key syncer.Key) (inSlices, inEndpoints string) {
 	inSlices, inEndpoints = "-", "-"
 	var all []string
 	add := func(address string, ready bool) {
@@ -282,7 +282,7 @@ func (g *ground) quiet(d time.Duration) {
 // settled fails unless nothing waits to be written.
 func (g *ground) settled() {
 	g.t.Helper()
-	g.pass(time.Second) // a Service goes after what the scene has looked at
+	g.pass(time.Second) // a Service is deleted after what the scene has checked
 	g.r.Step(func(c *Core, _ time.Time) {
 		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished) > 0 || len(c.dispatch.Failed(web)) > 0 {
 			g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, c.Waiting(), len(c.changes)+len(c.unfinished), c.dispatch.Failed(web))
@@ -314,7 +314,7 @@ type seen struct {
 	results  []metrics.WriteResult
 }
 
-// Change leaves out what nobody is told: that nothing came of what was no event.
+// Change leaves out what is not reported: that no difference followed from what was no event.
 func (s *seen) Change(c record.Change) uint64 {
 	if c.Result == record.Dropped && !c.Cause.Live {
 		return 0

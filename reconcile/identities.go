@@ -28,8 +28,8 @@ const (
 )
 
 // Identities is the record of which cluster each member is, by the UID of its namespace
-// kube-system: one ConfigMap of the installation with a line for each member. Whoever takes a
-// line out accepts the cluster that is found next. A record that may not be read or written
+// kube-system: one ConfigMap of the installation with a line for each member. Whoever removes a
+// line accepts the cluster that is found next. A record that may not be read or written
 // only means that a start believes what it finds. All methods are safe for concurrent use.
 type Identities struct {
 	access  *kube.Access
@@ -42,14 +42,14 @@ type Identities struct {
 
 	mu sync.Mutex
 	// uids are those by which members are known, recorded those on record when that was last
-	// read or written. failing is true while the record cannot be kept.
+	// read or written. failing is true while the record cannot be written.
 	uids, recorded map[string]string
 	failing        bool
 }
 
 // NewIdentities returns the record of an installation in its own namespace, not read yet.
-// changed is told of a member whose line was taken out, or is another one: it is to be
-// followed anew.
+// changed is called with a member whose line was removed or changed: it is to be followed
+// anew.
 func NewIdentities(access *kube.Access, permit Permit, namespace, instance string, changed func(member string), logger *slog.Logger) *Identities {
 	labels := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance}
 	return &Identities{
@@ -71,8 +71,8 @@ func (i *Identities) Of(ctx context.Context, member string) (uid string, err err
 	return i.uids[member], nil
 }
 
-// Found notes which cluster a member was found to be, where that was not known. The leader
-// soon puts it on record.
+// Found records which cluster a member was found to be, where that was not known. The leader
+// soon writes it to the record.
 func (i *Identities) Found(member, uid string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -136,7 +136,7 @@ func (i *Identities) look(ctx context.Context) error {
 	return err
 }
 
-// take takes in what is on record, and returns what is to be added to it.
+// take applies what is on record, and returns what is to be added to it.
 func (i *Identities) take(record map[string]string) (news map[string]string) {
 	i.mu.Lock()
 	var others []string

@@ -48,8 +48,8 @@ func (g *ground) record() map[string]string {
 	return record.Data
 }
 
-// What is found is put on record by who leads, once; a standby believes the record; a line
-// that is taken out accepts what is found next, and comes back by itself for nobody.
+// The leader records what is found, once; a standby believes the record; after a line is removed
+// the cluster that is found next is accepted, and no other process writes the old line again.
 func TestIdentities(t *testing.T) {
 	play(t, func(g *ground) {
 		g.server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "own"}})
@@ -63,7 +63,7 @@ func TestIdentities(t *testing.T) {
 		j.Found("a", "uid-a")
 		g.pass(time.Minute)
 		if record := g.record(); record != nil {
-			t.Errorf("who stands by wrote %v", record)
+			t.Errorf("the standby wrote %v", record)
 		}
 		i.Found("a", "uid-a")
 		i.Found("b", "uid-b")
@@ -94,7 +94,7 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// Without rights nothing is kept on record, and nobody waits for it; what cannot be read for
+// Without rights nothing is recorded, and nobody waits for it; what cannot be read for
 // other reasons is waited for.
 func TestIdentitiesWithoutARecord(t *testing.T) {
 	play(t, func(g *ground) {

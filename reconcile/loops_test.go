@@ -78,7 +78,7 @@ func (g *ground) fault(f func(apitest.Request) *apitest.Fault) {
 	})
 }
 
-// What takes away is written at once while a Service's PUT hangs, which it does for a new port.
+// A removal is written at once while a Service's PUT hangs, which it does for a new port.
 func TestRemovalWhileServiceHangs(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")
@@ -94,8 +94,8 @@ func TestRemovalWhileServiceHangs(t *testing.T) {
 		g.set(web, "a", "1", 9090)
 		for range 2 {
 			g.pass(30 * time.Millisecond)
-			if in, at := g.standing(web); strings.Contains(in, "2") || strings.Contains(at, "2") {
-				t.Errorf("the removed address stands in slices %q, Endpoints %q", in, at)
+			if in, at := g.published(web); strings.Contains(in, "2") || strings.Contains(at, "2") {
+				t.Errorf("the removed address is in slices %q, Endpoints %q", in, at)
 			}
 		}
 		if len(g.oldest()) == 0 {
@@ -111,8 +111,8 @@ func TestRemovalWhileServiceHangs(t *testing.T) {
 	})
 }
 
-// An addition that the server refuses, however, keeps no removal of the same object; it is
-// written when the server takes it. Both are on record, and in the troubles meanwhile.
+// An addition that the server refuses delays no removal of the same object; it is written when
+// the server accepts it. Both are on record, and in the troubles meanwhile.
 func TestRemovalBesideARefusedAddition(t *testing.T) {
 	refuse := map[string]func(g *ground, on bool){
 		"403": func(g *ground, on bool) {
@@ -139,7 +139,7 @@ func TestRemovalBesideARefusedAddition(t *testing.T) {
 				if reasons := g.seen.reasons(web); !slices.Contains(reasons, ConflictRefused) {
 					t.Errorf("troubles %q", reasons)
 				}
-				g.set(web, "a", "3,4") // what is left goes, too
+				g.set(web, "a", "3,4") // the others go, too
 				g.expect(web, "", 50*time.Millisecond)
 				g.pass(2 * time.Minute)
 				if n := len(g.writes()); n > 60 {
@@ -189,7 +189,7 @@ func TestConflicts(t *testing.T) {
 	})
 }
 
-// What others delete is made again; a namespace that ends is waited for, and so are Endpoints
+// What others delete is created again; a namespace that ends is waited for, and so are Endpoints
 // that a controller has left behind.
 func TestObjectsThatGo(t *testing.T) {
 	play(t, func(g *ground) {
@@ -255,7 +255,7 @@ func TestAnswersThatDoNotCome(t *testing.T) {
 	}
 }
 
-// Whose Permit ends sends nothing more, and gives up what is under way; with it again it goes on.
+// A process whose Permit ends sends nothing more, and cancels what is under way; with a new one it goes on.
 func TestDeposed(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")
@@ -278,8 +278,8 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// Two processes: the second compares and writes nothing; when the first ends it goes on. What
-// one that stands by made of its members before it leads is not written when it does.
+// Two processes: the second compares and writes nothing; when the first ends it goes on. What a
+// standby computed of its members before it leads is not written when it does.
 func TestStandby(t *testing.T) {
 	play(t, func(g *ground) {
 		first := g.process
@@ -303,9 +303,9 @@ func TestStandby(t *testing.T) {
 		g.set(web, "a", "1,3")
 		g.quiet(time.Minute)
 		if len(g.oldest()) == 0 {
-			t.Error("no lag though nobody writes what a member gives")
+			t.Error("no lag though nobody writes what a member contributes")
 		}
-		g.mu.Lock() // its members begin anew with what stands: what it would have written is not to be
+		g.mu.Lock() // its members start again with what is published: what it would have written is not to be
 		g.shares[web]["a"] = plan.Share{Member: "a", Listed: true, Given: contribution(web, "1", 8080)}
 		g.mu.Unlock()
 		g.writes()
@@ -318,7 +318,7 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// Somebody undoes what is written: it is repaired, at a pace; removals are not held.
+// Somebody undoes what is written: it is repaired, at a pace; removals are not delayed.
 func TestRepairs(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")
@@ -341,7 +341,7 @@ func TestRepairs(t *testing.T) {
 		g.pass(20 * time.Millisecond)
 		g.set(web, "a", "1")
 		g.pass(20 * time.Millisecond)
-		if in, _ := g.standing(web); strings.Contains(in, "2") {
+		if in, _ := g.published(web); strings.Contains(in, "2") {
 			t.Errorf("a removal is held: %q", in)
 		}
 		g.expect(web, "1", time.Minute)
@@ -377,7 +377,7 @@ func TestExcludedNamespaces(t *testing.T) {
 	})
 }
 
-// What stands of a member that is not configured stays, or goes once all members were listed.
+// What is published of a member that is not configured stays, or goes once all members were listed.
 func TestOrphans(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1")
@@ -436,7 +436,7 @@ func TestSinksAreTold(t *testing.T) {
 	told(`"deleted":true`)
 }
 
-// Whatever the server does, in the end it holds what members give, and nothing is owed.
+// Whatever the server does, in the end it has what members contribute, and nothing is pending.
 func TestRandomHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 12) {
 		play(t, func(g *ground) {
@@ -466,7 +466,7 @@ func TestRandomHistories(t *testing.T) {
 			g.fault(nil)
 			g.pass(2 * time.Minute)
 			for key, want := range is {
-				if in, at := g.standing(key); in != want && !(in == "-" && want == "") || at != want {
+				if in, at := g.published(key); in != want && !(in == "-" && want == "") || at != want {
 					t.Errorf("seed %d: %s has slices %q, Endpoints %q, want %q", seed, key, in, at, want)
 				}
 			}

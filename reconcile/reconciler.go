@@ -33,14 +33,14 @@ const (
 	unheld = 100 * time.Millisecond
 )
 
-// errNotSent is what is said of a request for which the Permit was not held.
+// errNotSent is the error of a request for which the Permit was not held.
 var errNotSent = errors.New("not sent: the right to write has ended")
 
 // Source is what is known of the members. All methods are safe for concurrent use, answer
 // from memory, and call nothing of this package. Whoever reports news to this package holds no
 // lock that they take.
 type Source interface {
-	// Shares returns what each configured member gives to a replica.
+	// Shares returns what each configured member contributes to a replica.
 	Shares(replica syncer.Key) []plan.Share
 	// Settings are those of the configuration that runs.
 	Settings() *Settings
@@ -55,12 +55,12 @@ type Settings struct {
 	// Settings are about replicas. DropOrphans is as configured: it holds once all members
 	// have been listed.
 	plan.Settings
-	// MayWrite says which namespaces of the ingress cluster may be written to; what stands
-	// in others is left as it is.
+	// MayWrite says which namespaces of the ingress cluster may be written to; others are left
+	// as they are.
 	MayWrite func(namespace string) bool
 }
 
-// Metrics is told what the reconciler does; *metrics.Metrics is one. All methods must be safe
+// Metrics receives what the reconciler does; *metrics.Metrics is one. All methods must be safe
 // for concurrent use and must not wait.
 type Metrics interface {
 	Change(record.Change) (seq uint64)
@@ -95,7 +95,7 @@ type Options struct {
 // Reconciler compares replicas and writes what differs. All methods are safe for concurrent
 // use; Follow may be called once, Lead again and again while Follow runs.
 type Reconciler struct {
-	// Cache is what stands.
+	// Cache is the current state.
 	Cache *cache.Cache
 
 	opts      Options
@@ -136,8 +136,8 @@ func New(o Options) *Reconciler {
 	return r
 }
 
-// Step takes a step of the core, or looks at it, under its lock; what may be sent after it is
-// sent, and what waits is compared. take returns at once.
+// Step runs a step of the core, or reads it, under its lock; what may be sent after it is sent,
+// and what waits is compared. take returns at once.
 func (r *Reconciler) Step(take func(c *Core, now time.Time)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +193,7 @@ func (r *Reconciler) Follow(ctx context.Context) {
 	}
 }
 
-// compare brings what is planned for the replica that is next up to date; false if none waits.
+// compare plans anew for the next replica; false if none waits.
 func (r *Reconciler) compare() bool {
 	var c *Comparison
 	r.Step(func(core *Core, _ time.Time) { c = core.Compare(time.Now) })

@@ -21,15 +21,15 @@ type change struct {
 	rec record.Change
 	// more is true where another comparison must follow.
 	more bool
-	// now is what stood at the comparison, acked what was written since, last when.
+	// now is the current state at the comparison, acked what was written since, last when.
 	now   plan.Current
 	acked []plan.Action
 	last  time.Time
-	// err is why a write was not taken.
+	// err is why a write was not accepted.
 	err error
 }
 
-// settle leaves the actions of a comparison, which took from begun to now, with the dispatcher. It
+// settle plans the actions of a comparison, which took from begun to now, with the dispatcher. It
 // returns the records that end with it: those of earlier ones that failed, and its own if there is
 // nothing to write. Its conflicts are why that may be so.
 func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ended []record.Change) {
@@ -65,7 +65,7 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 	return ended
 }
 
-// wrote notes the answer to a request.
+// wrote records the answer to a request.
 func (c *change) wrote(now time.Time, a plan.Action, err error) {
 	if err != nil {
 		c.err = err
@@ -75,7 +75,7 @@ func (c *change) wrote(now time.Time, a plan.Action, err error) {
 	c.rec.Acknowledged(a.Kind.String(), now)
 }
 
-// end ends with a comparison of which nothing is planned or under way any more, and returns its
+// end is called when nothing of a comparison is planned or under way any more, and returns its
 // record unless that goes on.
 func (c *Core) end(now time.Time, w *lanes.Work, goesOn bool) []record.Change {
 	is := c.changes[w]
@@ -102,8 +102,8 @@ func (c *change) end(at time.Time, result record.Result, err error) record.Chang
 	return c.rec
 }
 
-// tell puts on record what was written since the comparison. What one comparison adds and the
-// next takes away is on record as both.
+// tell records what was written since the comparison. What one comparison adds and the next
+// removes is recorded as both.
 func (c *change) tell() {
 	c.changed(plan.Change(c.now, c.acked))
 	c.acked = nil

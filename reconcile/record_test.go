@@ -58,7 +58,7 @@ func TestRecordOfOneChange(t *testing.T) {
 	})
 }
 
-// News that comes while a change is written is a change of its own; what failed keeps its cause
+// News that comes while a change is written is a change of its own; what failed retains its cause
 // until it is written, and counts as one more attempt each time.
 func TestRecordsOfFailures(t *testing.T) {
 	play(t, func(g *ground) {
@@ -96,7 +96,7 @@ func TestRecordsOfFailures(t *testing.T) {
 	})
 }
 
-// A live event that comes to nothing is on record, and so is what is in the way of one.
+// A live event without a difference is on record, and so is what blocks one.
 func TestRecordsWithoutWrites(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")

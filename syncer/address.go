@@ -74,12 +74,12 @@ func familyOf(addr netip.Addr) Family {
 // the addresses of Endpoints: 10.0.0.10 comes before 10.0.0.9.
 func CompareAddr(a, b netip.Addr) int { return compareRanked(rankAddr(a), a, rankAddr(b), b) }
 
-// addrRank stands for the text of an IPv4 address in comparisons, so that
+// addrRank represents the text of an IPv4 address in comparisons, so that
 // sorting thousands of them renders none. It is 0 for other addresses.
 type addrRank uint64
 
 // rankAddr works because "." and the end of a string sort before every digit:
-// comparing dotted texts is comparing the four octets' texts in turn.
+// comparing dotted texts is comparing the four octets' texts one by one.
 func rankAddr(addr netip.Addr) addrRank {
 	if !addr.Is4() {
 		return 0

@@ -76,12 +76,12 @@ func BenchmarkSubsets(b *testing.B) {
 func BenchmarkPackOneFlip(b *testing.B) {
 	for _, n := range benchSizes {
 		endpoints := compute(newService(), benchPods(n)...).Endpoints
-		standing := Pack(nil, endpoints, onlyIPv4, packFor)
+		current := Pack(nil, endpoints, onlyIPv4, packFor)
 		endpoints[n/2].Ready = false
 		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Pack(standing, endpoints, onlyIPv4, packFor)
+				Pack(current, endpoints, onlyIPv4, packFor)
 			}
 		})
 	}

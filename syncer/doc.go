@@ -1,8 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package syncer holds the rules that turn a Service and its Pods into
-// endpoints: what kube-controller-manager's endpoints and endpointslice
+// Package syncer holds the rules that derive endpoints from a Service and its
+// Pods: what kube-controller-manager's endpoints and endpointslice
 // controllers decide, as functions from values to values.
 //
 // A newcomer starts at Compute (rules.go): one member's Service and Pods in,
@@ -15,7 +15,7 @@
 //
 // What never happens here: no client, clock, goroutine, logger or metric, and
 // no Kubernetes type: the store converts objects on the way in, the writer on
-// the way out. Inputs are never changed, but for the state that NextTrigger is
-// handed. Every result has one canonical order, so equality is element-wise and
-// nothing depends on map iteration.
+// the way out. Inputs are never changed, except a Trigger. Every result has one
+// canonical order, so equality is element-wise and nothing depends on map
+// iteration.
 package syncer

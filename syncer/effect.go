@@ -13,9 +13,9 @@ type Effect uint8
 const (
 	// None: no endpoint can differ, so nothing needs to be recomputed.
 	None Effect = iota
-	// Addition: an address may appear or turn ready, or a detail may change.
+	// Addition: an address may appear or become ready, or a detail may change.
 	Addition
-	// Removal: an address may leave or turn unready; it must not wait.
+	// Removal: an address may leave or become unready; it must not wait.
 	Removal
 )
 

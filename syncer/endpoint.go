@@ -23,7 +23,7 @@ type Port struct {
 	Protocol string
 	Number   int32
 	// AppProtocol is compared by value: upstream compares pointers, which within
-	// one Service gives the same answer.
+	// one Service yields the same answer.
 	AppProtocol AppProtocol
 }
 
@@ -65,9 +65,9 @@ const (
 	KindEndpointSlices
 )
 
-// PublishedGrade is the grade of an endpoint as a slice has it that stands: reserve says that
-// the slice names it as one of the reserve. It is the grade that a Contribution gives to it
-// again, so that a comparison finds no difference.
+// PublishedGrade is the grade of a published endpoint: reserve is true where its slice names it as
+// one of the reserve. A Contribution grades the endpoint the same, so that a comparison finds no
+// difference.
 func (e *Endpoint) PublishedGrade(reserve bool) Grade {
 	switch {
 	case e.Terminating:
@@ -103,7 +103,7 @@ type TargetRef struct {
 }
 
 // Rejection is an address that was left out because the API would refuse it
-// or the configuration does not allow it. The rest of the contribution stands.
+// or the configuration does not allow it. The rest of the contribution is published.
 type Rejection struct {
 	// Object is the pod (or hand-written object) that named the address.
 	Object TargetRef
@@ -130,13 +130,13 @@ const (
 	RejectFQDN        RejectReason = "fqdn"
 )
 
-// Contribution is what one Service of one member gives to a replica.
+// Contribution is what one Service of one member contributes to a replica.
 type Contribution struct {
 	Service *Service
 	// Endpoints are in canonical order, see CompareEndpoints.
 	Endpoints []Endpoint
 	// Subsets are set only for a Service without a selector: its hand-written
-	// Endpoints as they stand. For others they follow from Endpoints.
+	// Endpoints as they are written. For others they follow from Endpoints.
 	Subsets []Subset
 	// Families are the IP families for which the member's slices would exist.
 	Families []Family

@@ -15,12 +15,12 @@ type Verdict struct {
 	Grade    Grade
 	// Rule is the place of the configuration's rule that decided about the pod; -1: none did.
 	Rule int
-	// Why says in words what keeps it from being a ready endpoint; empty for one that is.
+	// Why says what keeps it from being a ready endpoint; empty for one that is.
 	Why string
 }
 
 // Explain says what Compute makes of one pod that the Service selects, and why it is no
-// ready endpoint. It asks Compute itself, so that the two cannot part.
+// ready endpoint. It asks Compute itself, so that the two cannot differ.
 func Explain(svc *Service, pod *Pod, opts Options) Verdict {
 	c := Compute(svc, func(yield func(*Pod) bool) { yield(pod) }, opts)
 	then, rule := opts.Rules.Decide(pod)

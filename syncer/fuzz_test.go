@@ -13,7 +13,7 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-// source turns a fuzzer's bytes into choices; when they run out it gives zeros,
+// source makes choices of a fuzzer's bytes; when they run out it returns zeros,
 // so every input is a valid one and short inputs are simple ones.
 type source struct{ data []byte }
 
@@ -30,7 +30,7 @@ func (s *source) yes() bool { return s.n(2) == 1 }
 
 func chooseFrom[T any](s *source, list ...T) T { return list[s.n(len(list))] }
 
-// addr gives few addresses, so that they repeat, and some that are refused.
+// addr returns one of few addresses, so that they repeat, and some that are refused.
 func (s *source) addr() netip.Addr {
 	if s.n(8) == 7 {
 		return chooseFrom(s, netip.Addr{}, addr("127.0.0.1"), addr("::"), addr("fe80::1%eth0"), addr("::ffff:10.0.0.1"), addr("224.0.0.1"))

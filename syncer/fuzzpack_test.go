@@ -32,23 +32,23 @@ func FuzzPack(f *testing.F) {
 		s := &source{data}
 		options := PackOptions{Service: Key{"ns", "svc"}, Cluster: "c", MaxEndpoints: 1 + int(limit%8)}
 		families := chooseFrom(s, []Family{IPv4}, []Family{IPv4, IPv6}, nil)
-		var standing []Slice
+		var current []Slice
 		for range 6 {
 			desired := s.endpoints()
-			before := copySlices(standing)
-			packed := Pack(standing, desired, families, options)
-			if !reflect.DeepEqual(standing, before) {
+			before := copySlices(current)
+			packed := Pack(current, desired, families, options)
+			if !reflect.DeepEqual(current, before) {
 				t.Fatal("Pack changed its input")
 			}
 			checkSlices(t, packed, desired, families, options.MaxEndpoints)
-			if !reflect.DeepEqual(Pack(standing, desired, families, options), packed) {
+			if !reflect.DeepEqual(Pack(current, desired, families, options), packed) {
 				t.Fatal("not deterministic")
 			}
 			if c, u, d := writes(packed, Pack(packed, desired, families, options)); c+u+d != 0 {
 				t.Fatalf("packing again: %d creates, %d updates, %d deletes", c, u, d)
 			}
-			checkFewestWrites(t, standing, packed, desired, options.MaxEndpoints)
-			standing = packed
+			checkFewestWrites(t, current, packed, desired, options.MaxEndpoints)
+			current = packed
 		}
 	})
 }
@@ -133,7 +133,7 @@ func checkSlices(t *testing.T, packed []Slice, desired []Endpoint, families []Fa
 // checkFewestWrites counts what no packing can avoid: a write to each slice
 // that holds an endpoint that leaves or changes, and, for each group, as many
 // more as the endpoints need that do not fit into those.
-func checkFewestWrites(t *testing.T, standing, packed []Slice, desired []Endpoint, limit int) {
+func checkFewestWrites(t *testing.T, current, packed []Slice, desired []Endpoint, limit int) {
 	t.Helper()
 	type tally struct{ touched, room, left int }
 	groups := map[string]*tally{}
@@ -153,12 +153,12 @@ func checkFewestWrites(t *testing.T, standing, packed []Slice, desired []Endpoin
 		groups[k].left++
 	}
 	forced := 0
-	for _, s := range standing {
+	for _, s := range current {
 		g := groups[key(s.Family, s.Ports)]
 		if g == nil {
 			continue // the group is gone: emptied or deleted, see below
 		}
-		kept, changed := 0, false
+		retained, changed := 0, false
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
 			w := latest[place{s.Family, portsKey(s.Ports), e.Addr, e.Target}]
@@ -166,20 +166,20 @@ func checkFewestWrites(t *testing.T, standing, packed []Slice, desired []Endpoin
 				changed = true
 			}
 			if w != nil {
-				kept++
+				retained++
 			}
 		}
-		g.left -= kept
+		g.left -= retained
 		if changed {
 			g.touched++
-			g.room += limit - kept
+			g.room += limit - retained
 		}
 	}
 	for _, g := range groups {
 		forced += g.touched + (max(0, g.left-g.room)+limit-1)/limit
 	}
-	creates, updates, deletes := writes(standing, packed)
-	for _, s := range standing {
+	creates, updates, deletes := writes(current, packed)
+	for _, s := range current {
 		if groups[key(s.Family, s.Ports)] == nil {
 			if at := slices.IndexFunc(packed, func(p Slice) bool { return p.Name == s.Name }); at < 0 || len(s.Endpoints) > 0 {
 				forced++
@@ -189,7 +189,7 @@ func checkFewestWrites(t *testing.T, standing, packed []Slice, desired []Endpoin
 		}
 	}
 	for _, p := range packed {
-		if groups[key(p.Family, p.Ports)] == nil && !slices.ContainsFunc(standing, func(s Slice) bool { return s.Name == p.Name }) {
+		if groups[key(p.Family, p.Ports)] == nil && !slices.ContainsFunc(current, func(s Slice) bool { return s.Name == p.Name }) {
 			forced++ // a placeholder
 		}
 	}

@@ -56,7 +56,7 @@ const (
 	ThenNotReady
 	// ThenAbsent: the pod is no endpoint.
 	ThenAbsent
-	// ThenUpstream: as without rules; no later rule is asked.
+	// ThenUpstream: as without rules; no later rule is evaluated.
 	ThenUpstream
 )
 
@@ -85,7 +85,7 @@ func (r Rules) Decide(pod *Pod) (then Then, rule int) {
 // judgement is how far one pod is trusted as an endpoint, whatever its addresses and ports.
 type judgement struct {
 	grade Grade
-	// absent is true for a pod that a rule takes out.
+	// absent is true for a pod that a rule excludes.
 	absent bool
 	// ready and serving are the conditions when the grade's class is published.
 	ready, serving bool
@@ -106,9 +106,9 @@ const (
 	doubtRule
 )
 
-// judge resolves the rows that concern one pod. publish is the Service's
-// publishNotReadyAddresses: with it the readiness of a pod is not looked at, and so are no
-// doubts about it.
+// judge applies the rows of T6 that concern one pod. publish is the Service's
+// publishNotReadyAddresses: with it neither the readiness of a pod nor doubts about it
+// count.
 func judge(pod *Pod, publish bool, o *Options) judgement {
 	then, _ := o.Rules.Decide(pod)
 	switch {
@@ -138,7 +138,7 @@ func judge(pod *Pod, publish bool, o *Options) judgement {
 }
 
 // until grades a pod by the time since its condition Ready changed: before while that is
-// shorter than a span, after from then on. The lower of the two has the doubt.
+// shorter than a span, after from then on. The lower of the two has the reason.
 func (j *judgement) until(pod *Pod, span time.Duration, now time.Time, before, after Grade, why doubt) {
 	j.grade = after
 	if end := time.Unix(pod.ReadySince, 0).Add(span); span > 0 && pod.ReadySince != 0 && now.Before(end) {
@@ -149,9 +149,9 @@ func (j *judgement) until(pod *Pod, span time.Duration, now time.Time, before, a
 	}
 }
 
-// GradeOf is the grade that Compute gives to a pod of a Service, as far as the pod alone tells:
-// its ports and its address may still keep it out. ok is false for one that is no endpoint. publish is the Service's
-// PublishNotReadyAddresses.
+// GradeOf is the grade that Compute assigns to a pod of a Service, as far as the pod alone tells:
+// its ports and its address may still exclude it. ok is false for one that is no endpoint. publish
+// is the Service's PublishNotReadyAddresses.
 func GradeOf(pod *Pod, publish bool, o *Options) (grade Grade, ok bool) {
 	if pod.Terminal || len(pod.IPs) == 0 {
 		return NotReady, false

@@ -18,7 +18,7 @@ import (
 // repetitions. Endpoints hold both sources, the Endpoints object in canonical
 // form as the mirroring controller reads it (pkg/controller/endpointslicemirroring);
 // Only says which kinds of object an endpoint belongs to. Where a slice and mirrored Endpoints name the same
-// address, ports and target, the slice speaks for it, since it says more.
+// address, ports and target, the slice wins, since it has more fields.
 //
 // As everywhere, what an API server would refuse is left out by itself: an
 // address, a host or node name, a port. A Service of type ExternalName or with
@@ -50,17 +50,17 @@ type handWritten struct {
 	rejected []Rejection
 }
 
-// subset takes over one subset of Endpoints.
+// subset adds one subset of Endpoints.
 func (h *handWritten) subset(s *Subset) {
 	ports := h.ports(s.Ports, len(s.Ports) > 1)
 	if len(ports) == 0 && len(s.Ports) > 0 {
 		return
 	}
-	kept := Subset{Ports: ports, Ready: h.addresses(s.Ready), NotReady: h.addresses(s.NotReady)}
-	if len(kept.Ready)+len(kept.NotReady) == 0 {
+	accepted := Subset{Ports: ports, Ready: h.addresses(s.Ready), NotReady: h.addresses(s.NotReady)}
+	if len(accepted.Ready)+len(accepted.NotReady) == 0 {
 		return
 	}
-	h.subsets = append(h.subsets, kept)
+	h.subsets = append(h.subsets, accepted)
 }
 
 // mirror does what the mirroring controller does: it brings the subsets into
@@ -89,7 +89,7 @@ func mirrored(a Address, ports []Port, ready bool) Endpoint {
 	return e
 }
 
-// slice takes over one EndpointSlice.
+// slice adds one EndpointSlice.
 func (h *handWritten) slice(s *Slice) {
 	if s.Family != IPv4 && s.Family != IPv6 {
 		h.rejected = append(h.rejected, Rejection{
@@ -116,13 +116,13 @@ func (h *handWritten) slice(s *Slice) {
 }
 
 func (h *handWritten) addresses(list []Address) []Address {
-	var kept []Address
+	var accepted []Address
 	for _, a := range list {
 		if a, ok := h.address(a); ok {
-			kept = append(kept, a)
+			accepted = append(accepted, a)
 		}
 	}
-	return kept
+	return accepted
 }
 
 // address cleans one address; ok is false when it cannot be published.
@@ -157,15 +157,15 @@ func (h *handWritten) ports(list []Port, named bool) []Port {
 	if !slices.ContainsFunc(list, bad) {
 		return list
 	}
-	var kept []Port
+	var accepted []Port
 	for _, p := range list {
 		if bad(p) {
 			h.rejected = append(h.rejected, Rejection{Address: p.String(), Reason: RejectPort})
 		} else {
-			kept = append(kept, p)
+			accepted = append(accepted, p)
 		}
 	}
-	return kept
+	return accepted
 }
 
 // splitByName spreads ports over lists in which no name repeats: Endpoints may

@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-// What people write by hand, against a twin that says what must come of it.
+// What people write by hand, against a twin that says what must follow.
 
 // written is what one Service's owner wrote.
 type written struct {
@@ -191,19 +191,19 @@ func TestHandWrittenSubsetsAreVerbatim(t *testing.T) {
 		w := scribble(dice.From(seed, 11))
 		var want []string
 		for _, s := range w.subsets {
-			kept := Subset{Ports: goodPorts(s.Ports)}
+			accepted := Subset{Ports: goodPorts(s.Ports)}
 			for _, a := range s.Ready {
 				if w.good(a.Addr) {
-					kept.Ready = append(kept.Ready, a)
+					accepted.Ready = append(accepted.Ready, a)
 				}
 			}
 			for _, a := range s.NotReady {
 				if w.good(a.Addr) {
-					kept.NotReady = append(kept.NotReady, a)
+					accepted.NotReady = append(accepted.NotReady, a)
 				}
 			}
-			if len(kept.Ready)+len(kept.NotReady) > 0 && len(kept.Ports) > 0 {
-				want = append(want, showSubsets([]Subset{kept})...)
+			if len(accepted.Ready)+len(accepted.NotReady) > 0 && len(accepted.Ports) > 0 {
+				want = append(want, showSubsets([]Subset{accepted})...)
 			}
 		}
 		c := HandWritten(handService(), w.subsets, w.slices, w.skipMirror, Options{AllowedCIDRs: w.allowed})

@@ -119,7 +119,7 @@ func TestEffectIsNeverTooWeak(t *testing.T) {
 	}
 }
 
-// TestPodsDoNotDisturbEachOther: a contribution is the sum of what each pod gives.
+// TestPodsDoNotDisturbEachOther: a contribution is the sum of what each pod contributes.
 func TestPodsDoNotDisturbEachOther(t *testing.T) {
 	for seed := range dice.Seeds(t, 2000) {
 		s := throw(dice.From(seed, 4), 400)
@@ -143,7 +143,7 @@ func TestPodsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
-// TestInputsAreNeverChanged: what the rules are given is shared by others.
+// TestInputsAreNeverChanged: the inputs of the rules are shared by others.
 func TestInputsAreNeverChanged(t *testing.T) {
 	for seed := range dice.Seeds(t, 1000) {
 		inputs := func() (*Service, []*Pod, Options, *source) {
@@ -154,7 +154,7 @@ func TestInputsAreNeverChanged(t *testing.T) {
 		svc, pods, opts, s := inputs()
 		c := Compute(svc, slices.Values(pods), opts)
 		subsets := Subsets(c.Endpoints)
-		kept := fmt.Sprintf("%+v", subsets)
+		before := fmt.Sprintf("%+v", subsets)
 		Repack(subsets)
 		Truncate(subsets, s.n(6))
 		hand := handService()
@@ -163,7 +163,7 @@ func TestInputsAreNeverChanged(t *testing.T) {
 		if !reflect.DeepEqual(svc, again) || !reflect.DeepEqual(pods, same) || !reflect.DeepEqual(opts, settings) || !reflect.DeepEqual(hand, handService()) {
 			t.Fatalf("seed %d: an input was changed", seed)
 		}
-		if fmt.Sprintf("%+v", subsets) != kept {
+		if fmt.Sprintf("%+v", subsets) != before {
 			t.Fatalf("seed %d: subsets were changed", seed)
 		}
 	}
@@ -222,7 +222,7 @@ func someSubsets(r *rand.Rand) []Subset {
 }
 
 // TestTruncateTakesNoMoreThanItMust: no place stays free that an address was cut for,
-// nobody who is not ready is kept before one who is ready, each subset keeps its first.
+// no address that is not ready is preferred to a ready one, each subset retains its first.
 func TestTruncateTakesNoMoreThanItMust(t *testing.T) {
 	for seed := range dice.Seeds(t, 5000) {
 		r := dice.From(seed, 7)
@@ -233,13 +233,13 @@ func TestTruncateTakesNoMoreThanItMust(t *testing.T) {
 		in, capacity := sized(counts...), 1+r.IntN(120)
 		out, truncated := Truncate(in, capacity)
 		var before, after [2]int
-		kept := map[string][2]int{}
+		retained := map[string][2]int{}
 		for _, s := range in {
 			before[0], before[1] = before[0]+len(s.Ready), before[1]+len(s.NotReady)
 		}
 		for _, s := range out {
 			after[0], after[1] = after[0]+len(s.Ready), after[1]+len(s.NotReady)
-			kept[s.Ports[0].String()] = [2]int{len(s.Ready), len(s.NotReady)}
+			retained[s.Ports[0].String()] = [2]int{len(s.Ready), len(s.NotReady)}
 		}
 		if want := min(before[0]+before[1], capacity); after[0]+after[1] != want {
 			t.Fatalf("seed %d: %v of %v in %d places", seed, after, before, capacity)
@@ -248,10 +248,10 @@ func TestTruncateTakesNoMoreThanItMust(t *testing.T) {
 			t.Fatalf("seed %d: %v of %v in %d places, truncated: %v", seed, after, before, capacity, truncated)
 		}
 		for _, s := range in {
-			n := kept[s.Ports[0].String()]
+			n := retained[s.Ports[0].String()]
 			for _, o := range out {
 				if o.Ports[0] == s.Ports[0] && (!slices.Equal(o.Ready, s.Ready[:n[0]]) || !slices.Equal(o.NotReady, s.NotReady[:n[1]])) {
-					t.Fatalf("seed %d: subset %v does not keep its first addresses", seed, s.Ports)
+					t.Fatalf("seed %d: subset %v does not retain its first addresses", seed, s.Ports)
 				}
 			}
 		}
@@ -309,17 +309,17 @@ func TestNoDoubtTakesAnEndpointOut(t *testing.T) {
 	}
 }
 
-// TestSlicesHoldWhatIsWantedWhateverStood: after any history the slices say exactly what
-// a first packing says, in as many words as stand.
-func TestSlicesHoldWhatIsWantedWhateverStood(t *testing.T) {
+// TestSlicesHoldWhatIsWantedWhateverExisted: after any history the slices hold exactly the
+// endpoints that a first packing yields.
+func TestSlicesHoldWhatIsWantedWhateverExisted(t *testing.T) {
 	for seed := range dice.Seeds(t, 1500) {
 		s := throw(dice.From(seed, 9), 800)
 		options := PackOptions{Service: Key{"ns", "svc"}, Cluster: "c", MaxEndpoints: 1 + s.n(8)}
-		var standing []Slice
+		var current []Slice
 		for range 5 {
 			desired := s.endpoints()
-			standing = Pack(standing, desired, []Family{IPv4}, options)
-			if got, want := contents(standing), contents(Pack(nil, desired, []Family{IPv4}, options)); !slices.Equal(got, want) {
+			current = Pack(current, desired, []Family{IPv4}, options)
+			if got, want := contents(current), contents(Pack(nil, desired, []Family{IPv4}, options)); !slices.Equal(got, want) {
 				t.Fatalf("seed %d:\n got %s\nwant %s", seed, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 			}
 		}
@@ -344,27 +344,27 @@ func TestEveryPodIsExplained(t *testing.T) {
 	for seed := range dice.Seeds(t, 3000) {
 		s := throw(dice.From(seed, 16), 400)
 		svc, pods, opts := s.anyService(), s.pods(8), s.options()
-		given := map[string]*Endpoint{}
+		published := map[string]*Endpoint{}
 		c := Compute(svc, slices.Values(pods), opts)
 		for i := range c.Endpoints {
-			if e := &c.Endpoints[i]; given[e.Target.UID+e.Target.Name] == nil {
-				given[e.Target.UID+e.Target.Name] = e
+			if e := &c.Endpoints[i]; published[e.Target.UID+e.Target.Name] == nil {
+				published[e.Target.UID+e.Target.Name] = e
 			}
 		}
 		for _, p := range pods {
-			v, e := Explain(svc, p, opts), given[p.UID+p.Name]
+			v, e := Explain(svc, p, opts), published[p.UID+p.Name]
 			if v.Endpoint != (e != nil) || e != nil && v.Grade != e.Grade || (v.Why == "") != (v.Endpoint && v.Grade == Ready) {
-				t.Fatalf("seed %d: %+v of %+v, which gives %v", seed, v, p, e)
+				t.Fatalf("seed %d: %+v of %+v, which becomes %v", seed, v, p, e)
 			}
-			word, _, _ := strings.Cut(v.Why, ":")
-			if why[word]++; word == "has finished" != (e == nil && p.Terminal && svc.Selector != nil && !svc.ExternalName) {
+			reason, _, _ := strings.Cut(v.Why, ":")
+			if why[reason]++; reason == "has finished" != (e == nil && p.Terminal && svc.Selector != nil && !svc.ExternalName) {
 				t.Fatalf("seed %d: %q of %+v", seed, v.Why, p)
 			}
 		}
 	}
-	for _, word := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "in reserve", "a rule says that it is absent", "no such port", "its address is rejected"} {
-		if why[word] == 0 {
-			t.Errorf("nobody was told %q: %v", word, why)
+	for _, reason := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "in reserve", "a rule says that it is absent", "no such port", "its address is rejected"} {
+		if why[reason] == 0 {
+			t.Errorf("nobody was told %q: %v", reason, why)
 		}
 	}
 }

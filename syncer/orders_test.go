@@ -64,12 +64,12 @@ func TestASliceStaysWhatItIs(t *testing.T) {
 	for seed := range dice.Seeds(t, 1000) {
 		r := dice.From(seed, 14)
 		options := PackOptions{Service: Key{"ns", "svc"}, Cluster: "c", MaxEndpoints: 1 + r.IntN(8)}
-		var standing []Slice
+		var current []Slice
 		desired := throw(r, 300).endpoints()
 		for range 8 {
 			desired = drift(r, desired)
-			packed := Pack(standing, desired, []Family{IPv4}, options)
-			for _, before := range standing {
+			packed := Pack(current, desired, []Family{IPv4}, options)
+			for _, before := range current {
 				i := slices.IndexFunc(packed, func(s Slice) bool { return s.Name == before.Name })
 				if i < 0 {
 					continue
@@ -80,12 +80,12 @@ func TestASliceStaysWhatItIs(t *testing.T) {
 				}
 			}
 			home := homes(packed)
-			for id, name := range homes(standing) {
+			for id, name := range homes(current) {
 				if now, there := home[id]; there && now != name {
 					t.Fatalf("seed %d: %s moved from %s to %s", seed, id, name, now)
 				}
 			}
-			standing = packed
+			current = packed
 		}
 	}
 }

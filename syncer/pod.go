@@ -42,14 +42,14 @@ type Pod struct {
 	HostNetwork bool
 	// Matches has bit i set where rule i of the configuration matches the pod.
 	Matches uint64
-	// WasReady is true for a pod that was ready before and has turned not ready since, as far
+	// WasReady is true for a pod that was ready before and has become not ready since, as far
 	// as the store saw it.
 	WasReady bool
 }
 
 // PodIP is one entry of status.podIPs. Addr is the address parsed leniently as
 // upstream does (leading zeros are decimal, an IPv4-mapped IPv6 address is
-// IPv4); it is invalid for text that is no address, and then Raw keeps the text
+// IPv4); it is invalid for text that is no address, and then Raw has the text
 // so that it can be reported.
 type PodIP struct {
 	Addr netip.Addr

@@ -58,7 +58,7 @@ func (p Port) describable() bool {
 // template resolve equally, so results are computed once and shared.
 //
 // Rule source: FindPort in k8s.io/endpointslice and section 2.8 of the rules:
-// a numeric target is taken as it is, a named one is the first container port
+// a numeric target is used as it is, a named one is the first container port
 // with that name and the Service port's protocol, containers before sidecars.
 type portResolver struct {
 	// portless is true for a headless Service without ports, whose endpoints
@@ -128,7 +128,7 @@ func (r *portResolver) resolve(pod *Pod) (ports []Port, ok bool) {
 	return ports, len(ports) > 0
 }
 
-// lookUp resolves without the memory.
+// lookUp resolves without the cache.
 func (r *portResolver) lookUp(pod *Pod) []Port {
 	ports := make([]Port, 0, len(r.specs))
 	for _, spec := range r.specs {

@@ -25,7 +25,7 @@ func TestRepack(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.Rule, func(t *testing.T) {
-			given := subsettext.Format(c.In)
+			before := subsettext.Format(c.In)
 			got := syncer.Repack(c.In)
 			if !reflect.DeepEqual(got, c.Out) {
 				t.Errorf("got %q, want %q", subsettext.Format(got), subsettext.Format(c.Out))
@@ -33,7 +33,7 @@ func TestRepack(t *testing.T) {
 			if again := syncer.Repack(got); !reflect.DeepEqual(again, got) {
 				t.Errorf("not idempotent: %q", subsettext.Format(again))
 			}
-			if now := subsettext.Format(c.In); !slices.Equal(now, given) {
+			if now := subsettext.Format(c.In); !slices.Equal(now, before) {
 				t.Errorf("input changed to %q", now)
 			}
 		})

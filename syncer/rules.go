@@ -119,7 +119,7 @@ func (r *computation) add(pod *Pod) {
 	}
 }
 
-// endpoints turns the candidates into Endpoints in canonical order.
+// endpoints converts the candidates to Endpoints in canonical order.
 func (r *computation) endpoints() []Endpoint {
 	slices.SortFunc(r.candidates, func(a, b candidate) int {
 		if c := compareRanked(a.rank, a.addr, b.rank, b.addr); c != 0 {

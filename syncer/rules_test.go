@@ -140,7 +140,7 @@ func TestRefusedAddressesAreDroppedOneByOne(t *testing.T) {
 		}
 	}
 	got := compute(svc, newPod("a", "", withIPs("127.0.0.1", "10.0.0.2")))
-	wantLines(t, "the pod's next address stands", showEndpoints(got.Endpoints), []string{"10.0.0.2 http:8080/TCP ready serving"})
+	wantLines(t, "the pod's next address is published", showEndpoints(got.Endpoints), []string{"10.0.0.2 http:8080/TCP ready serving"})
 }
 
 func TestAllowedCIDRs(t *testing.T) {

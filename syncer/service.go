@@ -11,7 +11,7 @@ type Service struct {
 	// Services wins a conflict, and it is the first trigger time.
 	Created int64
 	// Labels and Annotations are read-only. Annotations hold only what the store
-	// was told to keep.
+	// is configured to retain.
 	Labels      map[string]string
 	Annotations map[string]string
 	// Selector is nil for a Service without one, whose endpoints are written by

@@ -15,8 +15,8 @@ type Slice struct {
 }
 
 // Equal reports whether two endpoints are the same inside a slice: everything
-// but Ports, which the slice has, and Only, which said whether it is in it. The grade is part
-// of it, because a slice names its reserve.
+// but Ports, which are the slice's, and Only, which decided that it is in the slice. The grade
+// counts, because a slice names its reserve.
 func (e *Endpoint) Equal(o *Endpoint) bool {
 	return e.Addr == o.Addr && e.Grade == o.Grade && e.Ready == o.Ready && e.Serving == o.Serving && e.Terminating == o.Terminating &&
 		e.NodeName == o.NodeName && e.Zone == o.Zone && e.Hostname == o.Hostname && e.Target == o.Target

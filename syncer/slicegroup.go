@@ -19,10 +19,10 @@ type sliceGroup struct {
 	wanted []*Endpoint
 	// placed marks those that have found their slice.
 	placed []bool
-	// next is where the last claim ended: what stands is mostly in order, so the
-	// next claim is mostly for that one.
+	// next is where the last claim ended: current endpoints are mostly in order, so
+	// the next claim is mostly for that one.
 	next int
-	// shelf is the standing slices of the group, in the order of their names.
+	// shelf is the current slices of the group, in the order of their names.
 	shelf []Slice
 }
 
@@ -95,7 +95,7 @@ func (g *sliceGroup) index() {
 // sameEndpoint reports whether two endpoints are states of one.
 func sameEndpoint(a, b *Endpoint) bool { return a.Addr == b.Addr && a.Target == b.Target }
 
-// claim returns the wanted state of a standing endpoint and marks it as placed;
+// claim returns the wanted state of a current endpoint and marks it as placed;
 // nil when it is not wanted or already placed elsewhere.
 func (g *sliceGroup) claim(e *Endpoint) *Endpoint {
 	first := g.next
@@ -111,7 +111,7 @@ func (g *sliceGroup) claim(e *Endpoint) *Endpoint {
 	return nil
 }
 
-// unplaced returns the wanted endpoints that no standing slice has.
+// unplaced returns the wanted endpoints that no current slice has.
 func (g *sliceGroup) unplaced() []*Endpoint {
 	var left []*Endpoint
 	for i, placed := range g.placed {
@@ -122,7 +122,7 @@ func (g *sliceGroup) unplaced() []*Endpoint {
 	return left
 }
 
-// shelve hands every standing slice to the group it belongs to, if any wants it: that of its
+// shelve hands every current slice to the group it belongs to, if any wants it: that of its
 // ports, or the one that it is named after, if somebody else has changed its ports.
 func (p *packer) shelve(current []Slice, groups []*sliceGroup) {
 	for i := range current {

@@ -41,7 +41,7 @@ func sliceStem(service Key, cluster string, family Family, ports []Port) string 
 // hashLength is that of the hash in a stem.
 const hashLength = 10
 
-// ClusterOf is the cluster in the name of a slice of a Service; "" if it is not a name as slices get.
+// ClusterOf is the cluster in the name of a slice of a Service; "" for a name of another form.
 func ClusterOf(service, slice string) string {
 	rest, named := strings.CutPrefix(slice, service+"-")
 	stem := rest[:max(0, strings.LastIndexByte(rest, '-'))]
@@ -51,7 +51,7 @@ func ClusterOf(service, slice string) string {
 	return ""
 }
 
-// sliceNamer hands out names with one stem: the lowest numbers that no standing
+// sliceNamer hands out names with one stem: the lowest numbers that no current
 // slice has.
 type sliceNamer struct {
 	stem  string

@@ -25,17 +25,17 @@ type PackOptions struct {
 }
 
 // Pack spreads the endpoints of one member over EndpointSlices and returns all
-// the slices that should stand, sorted by name. Slices of current that need no
+// the slices that should exist, sorted by name. Slices of current that need no
 // write are returned as they are; one that is missing from the result should be
 // deleted. current holds the slices of this member for this replica only.
 //
 // It needs the fewest writes that leave each endpoint in its slice: endpoints
-// keep slice and place; a new one goes into a slice that is rewritten anyway,
+// stay in their slice and place; a new one goes into a slice that is rewritten anyway,
 // then into a partly filled one that takes all that are left, then into a new
 // one. Slices are not merged for their size alone. Ports belong to a slice's
 // identity and never change; endpoints with other ports live in other slices.
 // A family in families always has a slice, an empty one if need be: the last
-// one that stood, or a placeholder without ports.
+// one that existed, or a placeholder without ports.
 //
 // Two endpoints with one address and one target are one endpoint; the first
 // counts. Rule source: Reconciler in k8s.io/endpointslice.
@@ -62,7 +62,7 @@ func Pack(current []Slice, desired []Endpoint, families []Family, o PackOptions)
 
 type packer struct {
 	PackOptions
-	// taken are the names of all slices that stand, so that a new slice never
+	// taken are the names of all current slices, so that a new slice never
 	// gets the name of one that is about to be deleted.
 	taken map[string]bool
 }
@@ -78,7 +78,7 @@ type draft struct {
 func (p *packer) packGroup(out []Slice, g *sliceGroup) []Slice {
 	drafts := make([]draft, len(g.shelf))
 	for i := range g.shelf {
-		drafts[i] = p.keep(g, g.shelf[i])
+		drafts[i] = p.update(g, g.shelf[i])
 	}
 	if left := g.unplaced(); len(left) > 0 {
 		left = p.fillTouched(drafts, left)
@@ -93,28 +93,28 @@ func (p *packer) packGroup(out []Slice, g *sliceGroup) []Slice {
 	return out
 }
 
-// keep drops from a standing slice what is no longer wanted, updates the rest
+// update drops from a current slice what is no longer wanted, updates the rest
 // in its place, and touches it only if that made a difference.
-func (p *packer) keep(g *sliceGroup, standing Slice) draft {
-	d := draft{Slice: standing}
-	kept := 0
-	for i := range standing.Endpoints {
-		e := &standing.Endpoints[i]
+func (p *packer) update(g *sliceGroup, current Slice) draft {
+	d := draft{Slice: current}
+	retained := 0
+	for i := range current.Endpoints {
+		e := &current.Endpoints[i]
 		var wanted *Endpoint
-		if kept < p.MaxEndpoints {
+		if retained < p.MaxEndpoints {
 			wanted = g.claim(e)
 		}
 		if !d.touched && wanted != nil && wanted.Equal(e) {
-			kept++
+			retained++
 			continue
 		}
 		if !d.touched {
 			d.touched = true
-			d.Endpoints = append(make([]Endpoint, 0, len(standing.Endpoints)), standing.Endpoints[:kept]...)
+			d.Endpoints = append(make([]Endpoint, 0, len(current.Endpoints)), current.Endpoints[:retained]...)
 		}
 		if wanted != nil {
 			d.Endpoints = append(d.Endpoints, inSlice(wanted))
-			kept++
+			retained++
 		}
 	}
 	return d
@@ -158,7 +158,7 @@ func (p *packer) fillTouched(drafts []draft, left []*Endpoint) []*Endpoint {
 
 // fillOther puts what is left over a number of full slices into the one slice
 // that it fills best, if there is one with the room, and whole portions into
-// slices that stand empty.
+// slices that are empty.
 func (p *packer) fillOther(drafts []draft, left []*Endpoint) []*Endpoint {
 	if rest := len(left) % p.MaxEndpoints; rest > 0 {
 		if best := p.bestFit(drafts, rest); best != nil {
@@ -202,21 +202,21 @@ func (p *packer) create(g *sliceGroup, left []*Endpoint) []draft {
 	return drafts
 }
 
-// empty returns the slice that keeps a family without endpoints alive: a
-// standing one, an empty one if there is, or a new placeholder.
+// empty returns the slice of a family that has no endpoints: a current one, an
+// empty one if there is, or a new placeholder.
 func (p *packer) empty(family Family, current []Slice) Slice {
-	var kept *Slice
+	var chosen *Slice
 	for i := range current {
 		s := &current[i]
 		if s.Family != family {
 			continue
 		}
-		if kept == nil || cmp.Or(cmp.Compare(len(s.Endpoints), len(kept.Endpoints)), compareNames(s.Name, kept.Name)) < 0 {
-			kept = s
+		if chosen == nil || cmp.Or(cmp.Compare(len(s.Endpoints), len(chosen.Endpoints)), compareNames(s.Name, chosen.Name)) < 0 {
+			chosen = s
 		}
 	}
-	if kept != nil {
-		return Slice{Name: kept.Name, Family: family, Ports: kept.Ports}
+	if chosen != nil {
+		return Slice{Name: chosen.Name, Family: family, Ports: chosen.Ports}
 	}
 	namer := sliceNamer{stem: sliceStem(p.Service, p.Cluster, family, nil), taken: p.taken}
 	return Slice{Name: namer.name(), Family: family}

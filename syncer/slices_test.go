@@ -35,9 +35,9 @@ func writes(before, after []Slice) (creates, updates, deletes int) {
 		old[s.Name] = s
 	}
 	for _, s := range after {
-		was, stood := old[s.Name]
+		was, existed := old[s.Name]
 		switch {
-		case !stood:
+		case !existed:
 			creates++
 		case !slices.EqualFunc(was.Endpoints, s.Endpoints, func(a, b Endpoint) bool { return a.Equal(&b) }):
 			updates++
@@ -93,7 +93,7 @@ func TestOneFlipIn5000RewritesOneSlice(t *testing.T) {
 	wantWrites(t, before, Pack(before, endpoints, onlyIPv4, packFor), 0, 1, 0)
 }
 
-// TestEveryFieldOfAnEndpointIsWritten flips each in turn.
+// TestEveryFieldOfAnEndpointIsWritten flips one after another.
 func TestEveryFieldOfAnEndpointIsWritten(t *testing.T) {
 	for name, change := range map[string]func(*Endpoint){
 		"ready": func(e *Endpoint) { e.Ready = false }, "serving": func(e *Endpoint) { e.Serving = false },
@@ -156,7 +156,7 @@ func TestWhereNewEndpointsGo(t *testing.T) {
 		{"no merging for size alone", []Slice{slice("a", 0, 1), slice("b", 1, 2), slice("c", 2, 3)}, all[:3], []int{1, 1, 1}, 0, 0, 0},
 		{"an overfull slice is cut", []Slice{slice("a", 0, 130)}, all[:130], []int{100, 30}, 1, 1, 0},
 		{"an endpoint in two slices stays in one", []Slice{slice("a", 0, 10), slice("b", 5, 15)}, all[:15], []int{10, 5}, 0, 1, 0},
-		{"an exact hundred into the slice that stands empty", []Slice{slice("a", 0, 0)}, all[:100], []int{100}, 0, 1, 0},
+		{"an exact hundred into the empty slice", []Slice{slice("a", 0, 0)}, all[:100], []int{100}, 0, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			after := Pack(c.before, c.desired, onlyIPv4, packFor)
@@ -285,9 +285,9 @@ func TestSliceNames(t *testing.T) {
 	}
 }
 
-// TestANameIsNotReusedWhileItsSliceStands: the new slice is created before the
+// TestANameIsNotReusedWhileItsSliceExists: the new slice is created before the
 // old one is deleted.
-func TestANameIsNotReusedWhileItsSliceStands(t *testing.T) {
+func TestANameIsNotReusedWhileItsSliceExists(t *testing.T) {
 	desired := manyEndpoints(250, httpPort)
 	before := Pack(nil, desired, onlyIPv4, packFor)
 	middle := append(slices.Clone(before[:1]), before[2])
@@ -297,11 +297,11 @@ func TestANameIsNotReusedWhileItsSliceStands(t *testing.T) {
 	}
 	foreign := []Slice{{Name: before[0].Name, Family: IPv6, Ports: []Port{{Name: "x", Protocol: TCP, Number: 1}}}}
 	if got := Pack(foreign, desired[:1], onlyIPv4, packFor); got[0].Name == foreign[0].Name {
-		t.Error("name of a standing slice reused")
+		t.Error("name of a current slice reused")
 	}
 }
 
-// TestASliceWhosePortsSomebodyChanged is put right in its place: another one beside it would be
+// TestASliceWhosePortsSomebodyChanged is repaired in its place: another one beside it would be
 // changed as well.
 func TestASliceWhosePortsSomebodyChanged(t *testing.T) {
 	desired := manyEndpoints(1, httpPort)

@@ -26,16 +26,16 @@ func TestStories(t *testing.T) {
 
 // story is a Service with its pods, and what was made of them so far.
 type story struct {
-	service  syncer.Service
-	pods     map[string]*syncer.Pod
-	manual   []syncer.Subset
-	slices   []syncer.Slice // hand-written
-	skip     bool
-	options  syncer.Options
-	max      int
-	effects  []string
-	standing []syncer.Slice
-	trigger  *syncer.Trigger
+	service syncer.Service
+	pods    map[string]*syncer.Pod
+	manual  []syncer.Subset
+	slices  []syncer.Slice // hand-written
+	skip    bool
+	options syncer.Options
+	max     int
+	effects []string
+	current []syncer.Slice
+	trigger *syncer.Trigger
 }
 
 // Apply reads one line.
@@ -277,7 +277,7 @@ func (s *story) addSlice(words []string) error {
 	return nil
 }
 
-// Step computes, packs and says what came of it.
+// Step computes, packs and says what follows.
 func (s *story) Step() (out []string) {
 	say := func(format string, args ...any) {
 		out = append(out, fmt.Sprintf(format, args...))
@@ -326,19 +326,19 @@ func (s *story) Step() (out []string) {
 	return out
 }
 
-// pack says what is written of slices, and what then stands.
+// pack says which slices are written.
 func (s *story) pack(c *syncer.Contribution, say func(string, ...any)) {
-	packed := syncer.Pack(s.standing, c.Endpoints, c.Families, syncer.PackOptions{Service: s.service.Key, Cluster: "a", MaxEndpoints: s.max})
+	packed := syncer.Pack(s.current, c.Endpoints, c.Families, syncer.PackOptions{Service: s.service.Key, Cluster: "a", MaxEndpoints: s.max})
 	was := map[string]string{}
-	for i := range s.standing {
-		was[s.standing[i].Name] = showSlice(&s.standing[i])
+	for i := range s.current {
+		was[s.current[i].Name] = showSlice(&s.current[i])
 	}
-	stood := maps.Clone(was)
+	existed := len(was) > 0
 	for i := range packed {
 		now := showSlice(&packed[i])
-		before, stands := was[packed[i].Name]
+		before, exists := was[packed[i].Name]
 		switch {
-		case !stands:
+		case !exists:
 			say("slice created: %s", now)
 		case before != now:
 			say("slice updated: %s", now)
@@ -348,10 +348,10 @@ func (s *story) pack(c *syncer.Contribution, say func(string, ...any)) {
 	for _, gone := range slices.Sorted(maps.Values(was)) {
 		say("slice deleted: %s", gone)
 	}
-	if len(stood) > 0 && len(was) == 0 && slices.EqualFunc(s.standing, packed, func(a, b syncer.Slice) bool { return showSlice(&a) == showSlice(&b) }) {
+	if existed && len(was) == 0 && slices.EqualFunc(s.current, packed, func(a, b syncer.Slice) bool { return showSlice(&a) == showSlice(&b) }) {
 		say("slices unchanged")
 	}
-	s.standing = packed
+	s.current = packed
 }
 
 // showSlice renders the content of a slice, without its name, which is a hash.

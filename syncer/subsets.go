@@ -95,7 +95,7 @@ type portSet struct {
 // when it is not ready.
 type member uint32
 
-// portless stands for the absence of ports, as in upstream; a port that the API
+// portless represents the absence of ports, as in upstream; a port that the API
 // would refuse for its number is treated the same and vanishes.
 var portless = Port{Number: -1}
 

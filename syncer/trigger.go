@@ -10,20 +10,20 @@ import (
 
 // Trigger gathers what became of the pods of one Service since its endpoints were computed
 // last, for the annotation endpoints.kubernetes.io/last-change-trigger-time. It belongs to one
-// life of a Service: one that is made anew begins with the zero value.
+// Service UID: a Service that is recreated begins with the zero value.
 //
 // It answers as upstream's TriggerTimeTracker in k8s.io/endpointslice/util would if it
 // computed at the same moments, with one difference: until something changes again, each
-// computation gets the same answer, so that a write that is repeated keeps the annotation.
+// computation gets the same answer, so that a write that is repeated retains the annotation.
 type Trigger struct {
-	// before has the time at which each pod that changed was last computed with; 0 for one
-	// that was not there. It is nil until the first computation.
+	// before has, for each pod that changed, the ReadySince of the last computation; 0 for one
+	// that did not exist. It is nil until the first computation.
 	before map[string]int64
 	// computed is true while nothing has changed since a computation.
 	computed atomic.Bool
 }
 
-// Note takes in a change of a pod that the Service selects, or did: before is its ReadySince
+// Note records a change of a pod that the Service selects, or did: before is its ReadySince
 // before the change, 0 where it was not selected. Nobody else may use the Trigger meanwhile.
 func (t *Trigger) Note(pod string, before int64) {
 	t.Changed()
@@ -35,7 +35,7 @@ func (t *Trigger) Note(pod string, before int64) {
 	}
 }
 
-// Changed takes in a change that has no time, as that of a Service.
+// Changed records a change that has no time, such as that of a Service.
 func (t *Trigger) Changed() {
 	if t.computed.Swap(false) {
 		t.before = map[string]int64{}

@@ -13,7 +13,7 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-// triggerTimes drives a Trigger as a store does: what it is told are the times of the pods
+// triggerTimes drives a Trigger as a store does: its input are the times of the pods
 // at each computation, by name.
 type triggerTimes struct {
 	trigger *Trigger

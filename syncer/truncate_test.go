@@ -51,7 +51,7 @@ func TestTruncate(t *testing.T) {
 		{"not-ready ones are cut in proportion", [][2]int{{50, 101}, {50, 200}, {50, 200}, {65, 201}, {65, 298}},
 			[][2]int{{50, 73}, {50, 144}, {50, 144}, {65, 145}, {65, 214}}, true},
 		{"a subset that loses all addresses is dropped (D2)", [][2]int{{1000, 0}, {0, 3}}, [][2]int{{1000, 0}}, true},
-		{"the first subsets take what rounding gives", [][2]int{{999, 0}, {2, 0}}, [][2]int{{999, 0}, {1, 0}}, true},
+		{"the first subsets take what rounding adds", [][2]int{{999, 0}, {2, 0}}, [][2]int{{999, 0}, {1, 0}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := sized(c.in...)
@@ -62,7 +62,7 @@ func TestTruncate(t *testing.T) {
 			if !slices.Equal(sizes(in), c.in) {
 				t.Errorf("input changed to %v", sizes(in))
 			}
-			// What stands after a write is compared with this, so it must be stable (D4).
+			// After a write the current Endpoints are compared with this, so it must be stable (D4).
 			if again, truncated := Truncate(got, EndpointsCapacity); truncated || !slices.Equal(sizes(again), c.want) {
 				t.Errorf("truncating again: %v %v", sizes(again), truncated)
 			}

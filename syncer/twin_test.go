@@ -233,7 +233,7 @@ func throw(r *rand.Rand, n int) *source {
 // epoch is about when the conditions of the pods of random tests changed, in Unix seconds.
 const epoch = 1000
 
-// options gives some settings of a member.
+// options returns some settings of a member.
 func (s *source) options() Options {
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	opts := Options{HoldSilentNodes: seconds(10 * s.n(3)), StableFor: seconds(10 * s.n(3)), Now: time.Unix(epoch+int64(5*s.n(8)), 0)}
@@ -315,7 +315,7 @@ func twinSubsets(list []twinEndpoint) map[string]bool {
 	return facts
 }
 
-// factsOf reads the same from subsets, and fails for a fact that is told twice.
+// factsOf reads the same from subsets, and fails for a fact that is there twice.
 func factsOf(t *testing.T, subsets []Subset) map[string]bool {
 	t.Helper()
 	facts := map[string]bool{}

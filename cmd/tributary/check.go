@@ -98,7 +98,7 @@ func (c *checked) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// problem notes what keeps run from working; the result says so from then on.
+// problem records what keeps run from working, and sets the result.
 func (c *checked) problem(result, format string, args ...any) {
 	c.Result = result
 	c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
@@ -145,7 +145,7 @@ func checkClusters(ctx context.Context, watcher *config.Watcher) ([]*checked, *c
 func (c *checked) check(ctx context.Context, access config.Access, more func(context.Context, *kube.Session)) {
 	if access.REST == nil || access.Err != nil {
 		c.Result = "kubeconfig refused"
-		return // why is told with all other faults of files
+		return // why is reported with all other faults of files
 	}
 	c.Server = access.REST.Host
 	if access.Note != "" {
@@ -280,7 +280,7 @@ func checkSinks(ctx context.Context, all []config.Sink) (problems []error) {
 }
 
 // noteOverlaps says of two names for the same cluster, which is allowed and rarely meant, and of
-// two members that may give addresses of the same ranges: an address then leads to whichever of
+// two members that may have addresses of the same ranges: an address then leads to whichever of
 // them the network here knows.
 func noteOverlaps(all []*checked) {
 	for i, c := range all {

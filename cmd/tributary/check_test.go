@@ -15,7 +15,7 @@ import (
 	"tributary.dev/tributary/internal/apitest"
 )
 
-// denying takes one right away.
+// denying refuses one right.
 func denying(verb, resource string) func(apitest.Request) bool {
 	return func(r apitest.Request) bool { return r.Verb != verb || r.Resource != resource }
 }

@@ -206,7 +206,7 @@ func newInstance(server string) (*instance, error) {
 	return &instance{base: base, http: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}}, nil
 }
 
-// close lets go of the connections.
+// close closes the connections.
 func (i *instance) close() {
 	i.http.CloseIdleConnections()
 	if i.stop != nil {

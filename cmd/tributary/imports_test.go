@@ -42,7 +42,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"reconcile/plan", "metrics", "a plan is a value; the loop reports it"},
 		{"clusters/member", "metrics", "the state of a member is a value; its shell reports it"},
 		{"clusters/store", "metrics", "the store is memory only"},
-		{"reconcile/cache", "reconcile/write", "what stands does not depend on how it is written"},
+		{"reconcile/cache", "reconcile/write", "the current state does not depend on how it is written"},
 		{"metrics", "syncer", "metrics is used by all and uses none"},
 		{"metrics", "clusters", "metrics is used by all and uses none"},
 		{"metrics", "reconcile", "metrics is used by all and uses none"},

@@ -86,7 +86,7 @@ func newLinkCommand() *cobra.Command {
 	return cmd
 }
 
-// newUnlinkCommand takes away what link made.
+// newUnlinkCommand removes what link made.
 func newUnlinkCommand() *cobra.Command {
 	var f linkFlags
 	cmd := &cobra.Command{

@@ -32,7 +32,7 @@ func newRunCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if os.Getenv("GOGC") == "" { // most of the memory is kept: to collect twice as often costs little, and a quarter less is held
+		if os.Getenv("GOGC") == "" { // most of the memory is live: to collect twice as often costs little, and a quarter less is used
 			debug.SetGCPercent(50)
 		}
 		logger := newLogger(cmd.ErrOrStderr(), *format, slog.LevelInfo-slog.Level(*verbosity))

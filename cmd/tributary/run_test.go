@@ -263,7 +263,7 @@ func TestStandby(t *testing.T) {
 	end := first.run()
 	first.until("leading", leads)
 	second.run()
-	second.until("standing by", func(s *metrics.Status) bool {
+	second.until("on standby", func(s *metrics.Status) bool {
 		return s.Ready && s.Leader.State == "standby" && strings.HasSuffix(s.Leader.Holder, first.listen)
 	})
 	e, err := ask[app.Explanation](t.Context(), &instanceFlags{server: second.listen}, app.ExplainPath, map[string][]string{"service": {"shop/web"}})

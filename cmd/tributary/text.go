@@ -147,7 +147,7 @@ func addConfigFlag(cmd *cobra.Command) *string {
 	return path
 }
 
-// openConfig reads the configuration that a command was given.
+// openConfig reads the configuration file of a command.
 func openConfig(path string) (*config.Watcher, error) {
 	watcher, err := config.Open(path)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestSchema(t *testing.T) {
 		"a limit of fractions":    "resources: {limits: {memory: 1.5Gi}}",
 		"no limit":                "resources: {limits: null}",
 		"priority of Kubernetes":  "priorityClass: {value: 2000000000}",
-		"a word where a list is":  "tolerations: none",
+		"a text where a list is":  "tolerations: none",
 		"a field without value":   "config: {replicas: {createNamespaces: null}}",
 		"an instance with blanks": "config: {instance: a b}",
 		"several that all write":  "config: {leaderElection: {enabled: false}}",
@@ -121,7 +121,7 @@ func TestNamesThatLookLikeNumbers(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit: the collector is told of nine tenths of the limit.
+// TestMemoryLimit: the collector gets nine tenths of the limit.
 func TestMemoryLimit(t *testing.T) {
 	for limit, want := range map[string]string{"1Gi": "921MiB", "512Mi": "460MiB", "4Gi": "3686MiB"} {
 		text := mustRender(t, ingress("resources: {limits: {memory: "+limit+"}}"))

@@ -64,7 +64,7 @@ func TestNamesStayNames(t *testing.T) {
 		for _, r := range releases {
 			text := mustRender(t, r)
 			if times := strings.Count(text, "namespace: \""+name+"\"\n"); times < 5 && name != "1rel" {
-				t.Errorf("%s %s: the namespace stands quoted in %d places", r.chart, name, times)
+				t.Errorf("%s %s: the namespace is quoted in %d places", r.chart, name, times)
 			}
 			for _, problem := range strictly(text) {
 				t.Errorf("%s %s: %s", r.chart, name, problem)
@@ -122,6 +122,6 @@ func TestManifestsAreStrict(t *testing.T) {
 	}
 	misspelt := strings.Replace(mustRender(t, ingress("")), "maxUnavailable:", "maxUnavailible:", 1)
 	if problems := strictly(misspelt); !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, "unknown field") }) {
-		t.Error("a misspelt field is taken")
+		t.Error("a misspelt field is accepted")
 	}
 }

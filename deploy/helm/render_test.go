@@ -101,7 +101,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return all
 }
 
-// ofKinds keeps the objects of some kinds, in their order.
+// ofKinds returns the objects of some kinds, in their order.
 func ofKinds(text string, kinds ...string) string {
 	var out []string
 	for document := range strings.SplitSeq(strings.TrimSpace(text), "\n---\n") {

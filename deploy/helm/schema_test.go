@@ -50,7 +50,7 @@ func TestValuesHaveTheConfigurationsSchema(t *testing.T) {
 	}
 }
 
-// bare takes away what a schema says to people.
+// bare removes what a schema says to people.
 func bare(schema any) {
 	switch s := schema.(type) {
 	case map[string]any:
@@ -78,7 +78,7 @@ func TestConfigurationIsChecked(t *testing.T) {
 		"receivers, no value":   "sinks: null",
 		"no namespaces":         "ingress: {namespaces: null}",
 		"no length of time":     "leaderElection: {leaseDuration: 10}",
-		"a word of another set": "replicas: {orphans: both}",
+		"a text of another set": "replicas: {orphans: both}",
 		"a name as a number":    "instance: 12",
 		"a member without name": "clusters: [{kubeconfig: a}]",
 	} {

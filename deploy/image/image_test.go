@@ -72,7 +72,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// unpack takes what an image starts out of it. There is no other file.
+// unpack extracts what an image starts. There is no other file.
 func unpack(t *testing.T, image v1.Image, entrypoint, to string) {
 	t.Helper()
 	layers, err := image.Layers()

@@ -4,7 +4,7 @@
 // Package otlp exports change records as OpenTelemetry traces, when the usual
 // environment variables ask for it; else nothing of it exists.
 //
-// exporter.go makes spans of each record and hands them to the SDK's batch processor,
+// exporter.go makes spans of each record and passes them to the SDK's batch processor,
 // whose queue is bounded. Only this package may import OpenTelemetry.
 //
 // What never happens here: a collector that is slow, or away, delays or loses anything but

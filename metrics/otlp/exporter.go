@@ -30,7 +30,7 @@ import (
 const (
 	// grace is how long Shutdown may take to send the rest.
 	grace = 2 * time.Second
-	// complaints is how often the log hears at most that exporting fails.
+	// complaints is how often at most it is logged that exporting fails.
 	complaints = time.Minute
 )
 
@@ -44,7 +44,7 @@ type Exporter struct {
 // New returns the exporter that the environment asks for, or nil if it does not
 // ask for any: an endpoint must be named, since few clusters run a collector beside each
 // program. All else is as the SDK reads its own variables. It sends nothing yet.
-// version becomes the attribute service.version; logger is told, once a minute at most, that exporting fails.
+// version becomes the attribute service.version; logger gets, once a minute at most, that exporting fails.
 func New(ctx context.Context, version string, logger *slog.Logger) (*Exporter, error) {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
@@ -57,7 +57,7 @@ func New(ctx context.Context, version string, logger *slog.Logger) (*Exporter, e
 		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES is not a list of attributes: write name=value, separated by commas")
 	}
 	// What the libraries say on their own may hold the address and the headers of a request, which may be
-	// secret: only that something fails is told.
+	// secret: only that something fails is logged.
 	otel.SetLogger(logr.Discard())
 	seldom := rate.Sometimes{Interval: complaints}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {
@@ -97,7 +97,7 @@ const (
 // traceIDKey is where the context of a root span has its record's TraceID.
 type traceIDKey struct{}
 
-// recordIDs gives a trace the identifier of its record, so that an exemplar of a
+// recordIDs sets the identifier of a trace to its record's, so that an exemplar of a
 // latency leads to it.
 type recordIDs struct{}
 

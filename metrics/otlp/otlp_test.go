@@ -96,7 +96,7 @@ func TestNothingIsSentWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestExport: the last changes are sent at the end, and a collector that fails is told of in
+// TestExport: the last changes are sent at the end, and a collector that fails is reported in
 // the log, without what the URL or the headers hold.
 func TestExport(t *testing.T) {
 	bodies := make(chan []byte, 100)

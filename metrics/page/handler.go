@@ -60,7 +60,7 @@ func Plain(of *metrics.Metrics, logger *slog.Logger) http.Handler {
 	p := &pages{of}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(of.Registry(), promhttp.HandlerOpts{
-		// A gauge that cannot be told must not hide all the others.
+		// A gauge without a value must not hide all the others.
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelError),

@@ -21,7 +21,7 @@ const (
 	// keepalive is how often a quiet stream sends an empty line, so that both
 	// sides notice when the other is gone.
 	keepalive = 15 * time.Second
-	// stallTimeout is how long a reader may not take anything before its stream
+	// stallTimeout is how long a reader may not read anything before its stream
 	// is ended.
 	stallTimeout = 10 * time.Second
 )
@@ -32,7 +32,7 @@ type stream struct {
 	w      http.ResponseWriter
 	query  record.ChangesQuery
 	events bool
-	// after is the number of the last record that was looked at.
+	// after is the number of the last record that was read.
 	after uint64
 	buf   []byte
 }

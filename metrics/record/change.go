@@ -19,8 +19,8 @@ const (
 	Written Result = "written"
 	// Dropped: desired and current state are equal, so nothing had to be written.
 	Dropped Result = "dropped"
-	// Blocked: a conflict or a missing namespace keeps something of the change from
-	// being written; Error says which.
+	// Blocked: a conflict or a missing namespace prevents that something of the change is
+	// written; Error says which.
 	Blocked Result = "blocked"
 	// Failed: a write was refused or lost; it is tried again.
 	Failed Result = "failed"
@@ -30,7 +30,7 @@ const (
 // how long each step took. Its JSON form is part of the outside contract: field names
 // do not change.
 //
-// A Change is filled by its one owner and is read-only once it was given to a Ring; its
+// A Change is filled by its one owner and is read-only once it was added to a Ring; its
 // slices are then shared by all readers.
 type Change struct {
 	// Seq numbers the records of one process from 1, without gaps.
@@ -114,12 +114,12 @@ func (s *Stages) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Begin starts the record of a comparison that began at the given time. cause is the
-// earliest of those that it gathers, causes their number; the zero Cause means that
-// nothing did but the answer to an earlier write.
-func Begin(namespace, service string, cause Cause, causes int, taken time.Time) Change {
+// Begin starts the record of a comparison that has begun. cause is the earliest of those
+// that it gathers, causes their number; the zero Cause means that it only follows the
+// answer to an earlier write.
+func Begin(namespace, service string, cause Cause, causes int, begun time.Time) Change {
 	if cause.Arrival.IsZero() {
-		cause.Arrival = taken
+		cause.Arrival = begun
 	}
 	cause.Arrival, cause.SourceTime = cause.Arrival.UTC(), cause.SourceTime.UTC()
 	if cause.Kind == "" {
@@ -127,7 +127,7 @@ func Begin(namespace, service string, cause Cause, causes int, taken time.Time) 
 	}
 	return Change{
 		Namespace: namespace, Service: service, Cluster: cause.Cluster, Cause: cause, Causes: max(1, causes),
-		Stages: Stages{Queue: max(0, taken.Sub(cause.Arrival))},
+		Stages: Stages{Queue: max(0, begun.Sub(cause.Arrival))},
 	}
 }
 
@@ -172,7 +172,7 @@ func NewTraceID() string {
 
 // Cause is the event that made a replica dirty. It travels with the replica's key
 // through the queue and is never changed. The zero value means a change that
-// nobody caused: the replica was looked at again.
+// nobody caused: the replica was compared again.
 type Cause struct {
 	// Cluster is the member that the event came from; empty for the ingress cluster
 	// and for a change of the configuration.

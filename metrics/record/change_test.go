@@ -124,7 +124,7 @@ func TestRecordJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTextLogNamesItsCause in the words for people.
+// TestTextLogNamesItsCause in the form for people.
 func TestTextLogNamesItsCause(t *testing.T) {
 	var out bytes.Buffer
 	full := burst()

@@ -25,15 +25,15 @@ type Filter struct {
 // ChangesQuery is what a reader of /debug/changes asks for.
 type ChangesQuery struct {
 	Filter
-	// Follow keeps the answer open for records to come.
+	// Follow leaves the answer open for records to come.
 	Follow bool
 }
 
 // ParseChangesQuery reads the query of /debug/changes: service (NAMESPACE/NAME),
 // ip, cluster, follow. An error names the parameter.
 func ParseChangesQuery(values url.Values) (q ChangesQuery, err error) {
-	for param, given := range values {
-		value, ok := given[0], true
+	for param, texts := range values {
+		value, ok := texts[0], true
 		switch param {
 		case "service":
 			q.Namespace, q.Service, ok = strings.Cut(value, "/")

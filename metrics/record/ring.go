@@ -13,17 +13,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// DefaultRecords is how many records a Ring keeps unless it is told otherwise.
+// DefaultRecords is how many records a Ring holds by default.
 const DefaultRecords = 10_000
 
 // defaultBytes is how many bytes of them.
 const defaultBytes = 32 << 20
 
-// Ring keeps the last change records, bounded in number and in bytes. All
+// Ring stores the last change records, bounded in number and in bytes. All
 // methods are safe for concurrent use; records handed out are read-only.
 //
 // Followers hold a position, not a buffer: one that reads slowly costs nothing,
-// falls behind the oldest record kept, and then learns how many it missed.
+// falls behind the oldest record stored, and then learns how many it missed.
 type Ring struct {
 	maxRecords int
 	maxBytes   int
@@ -37,14 +37,14 @@ type Ring struct {
 	wake chan struct{}
 }
 
-// NewRing returns a ring that keeps at most so many records and about so many
-// bytes of them; 0 means 10,000 records and 32 MiB. The newest record is kept
+// NewRing returns a ring that stores at most so many records and about so many
+// bytes of them; 0 means 10,000 records and 32 MiB. The newest record is stored
 // whatever its size.
 func NewRing(records, bytes int) *Ring {
 	return &Ring{maxRecords: cmp.Or(records, DefaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
 }
 
-// Add numbers the record, keeps it and wakes the followers. The ring owns the
+// Add numbers the record, stores it and wakes the followers. The ring owns the
 // record from then on.
 func (r *Ring) Add(rec *Change) (seq uint64) {
 	size := rec.size()

@@ -65,7 +65,7 @@ func TestRingKeepsTheNewest(t *testing.T) {
 				checkRing(t, r)
 			}
 			if first, last := seqs(r.All()); first != test.first || last != test.last {
-				t.Errorf("keeps %d…%d; want %d…%d", first, last, test.first, test.last)
+				t.Errorf("stores %d…%d; want %d…%d", first, last, test.first, test.last)
 			}
 		})
 	}

@@ -18,25 +18,25 @@ import (
 type Options struct {
 	// Instance is the name of the installation.
 	Instance string
-	// News is told what a stream shows of a change by others: the replica that is to be
-	// looked at, and the object. For a namespace the key has no name: all replicas in it are
-	// concerned. It is also told of our own writes whose event comes before their answer.
-	// Arrived is when the event was read off the wire; zero: a list showed it, now. It must not
+	// News is called when a stream shows a change by others: with the replica that is to be
+	// compared, and the object. For a namespace the key has no name: all replicas in it are
+	// concerned. It is also called for our own writes whose event comes before their answer.
+	// arrived is when the event was read off the wire; zero: a list showed it, now. It must not
 	// block.
 	News func(replica syncer.Key, o plan.Object, arrived time.Time)
 }
 
-// Cache is what stands in the ingress cluster. Two streams of news feed it, those of the
-// server and the answers to our own requests. They are not ordered, so the higher revision
-// wins. All methods are safe for concurrent use.
+// Cache is the current state of the ingress cluster. Two sources feed it, the server's streams and
+// the answers to our own requests. They are not ordered, so the higher revision wins. All methods
+// are safe for concurrent use.
 type Cache struct {
 	options Options
 
 	mu sync.RWMutex
-	// objects has what we deleted, too, as gone at its last revision, until a stream or a list
-	// has shown that it went: an event that is late does not bring it back.
+	// objects also has what we deleted, as gone at its last revision, until a stream or a list
+	// shows the deletion: a late event does not bring it back.
 	objects map[plan.Object]*Object
-	// slices are those among them that stand under a replica's name, sorted by their own.
+	// slices are those among them that belong to a replica, sorted by name.
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
 	streams [len(Kinds)]stream
@@ -48,16 +48,16 @@ func New(options Options) *Cache {
 	return &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
 }
 
-// Store is which store a kind is read from, counted from one that was restored to the next.
+// Store is the number of the store that a kind is read from: it rises when a store is restored.
 func (c *Cache) Store(kind plan.Kind) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.streams[kind].store
 }
 
-// Take takes in what the answer to a request of ours showed, an object or that one is gone. store is
-// what Store was when the request was sent: an answer of one that is no more tells nothing. The
-// cache owns the object from then on.
+// Take applies the answer to a request of ours: an object, or that one is gone. store is what Store
+// was when the request was sent: the answer of an earlier store is ignored. The cache owns the object
+// from then on.
 func (c *Cache) Take(o *Object, store int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ func (c *Cache) Take(o *Object, store int) {
 	}
 }
 
-// lockedSet puts an object in the place of another; nil is none. It returns the replicas that are to
-// be looked at for that. What others make of what is theirs is no news.
+// lockedSet replaces an object by another; nil is none. It returns the replicas that are to be compared
+// for that. Changes that others make to objects of theirs concern none.
 func (c *Cache) lockedSet(old, now *Object) (concerned []syncer.Key) {
 	if old != nil {
 		delete(c.objects, old.Object)
@@ -103,7 +103,7 @@ func (c *Cache) lockedSet(old, now *Object) (concerned []syncer.Key) {
 	return concerned
 }
 
-// Current returns what stands under a replica's name. It is made of values that never change.
+// Current returns the current objects of a replica. They are values that never change.
 func (c *Cache) Current(key syncer.Key) plan.Current {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -124,7 +124,7 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 	return now
 }
 
-// HasSynced reports whether everything was listed: only then absence means absence.
+// HasSynced reports whether everything was listed: only then a missing object does not exist.
 func (c *Cache) HasSynced() bool {
 	select {
 	case <-c.synced:
@@ -144,8 +144,8 @@ func (c *Cache) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Keys returns every replica of which an object of ours stands, sorted. The cost grows with all
-// that stands.
+// Keys returns every replica of which an object of ours exists, sorted. The cost grows with all
+// objects.
 func (c *Cache) Keys() (keys []syncer.Key) {
 	c.mu.RLock()
 	for _, o := range c.objects {
@@ -158,15 +158,15 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 	return slices.Compact(keys)
 }
 
-// PublishedShare is what stands of one member in a replica: the endpoints of its slices of ours,
+// PublishedShare is what is published of one member in a replica: the endpoints of its slices of ours,
 // without ports.
 type PublishedShare struct {
 	Replica   syncer.Key
 	Endpoints []syncer.Endpoint
 }
 
-// Published returns what stands of a member, sorted by replica. A replica of which a slice
-// stands is in it, even if the slice is empty.
+// Published returns what is published of a member, sorted by replica. A replica with a slice of
+// the member is included, even if the slice is empty.
 func (c *Cache) Published(member string) (all []PublishedShare) {
 	c.mu.RLock()
 	for key, of := range c.slices {

@@ -96,14 +96,14 @@ func TestCurrentIsWhatStandsUnderAName(t *testing.T) {
 		t.Errorf("the slices are %v, want %v, and the last of another installation: %+v", names, want, now.Slices)
 	}
 	if got := b.Published("a"); len(got) != 1 || len(got[0].Endpoints) != 1 || got[0].Endpoints[0].Grade != syncer.Ready {
-		t.Errorf("of a stands %+v", got)
+		t.Errorf("published of a is %+v", got)
 	}
 	if got := b.Keys(); len(got) != 1 {
 		t.Errorf("ours are %v", got)
 	}
 }
 
-// A namespace concerns all in it, an object that changes hands both replicas.
+// A namespace concerns all in it, an object that moves to another replica both replicas.
 func TestNews(t *testing.T) {
 	b := newBench()
 	b.seen(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "2", UID: "n"}})
@@ -134,7 +134,7 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 		t.Error("a late event brings back what we deleted")
 	}
 	if b.Take(Decode(object, "test"), 0); b.Current(k).Endpoints == nil {
-		t.Error("an answer does not show what stands")
+		t.Error("an answer does not show the current object")
 	}
 	object.ResourceVersion = "8"
 	late := Decode(object, "test")
@@ -224,7 +224,7 @@ func TestReserveIsReadFromTheAnnotation(t *testing.T) {
 
 // An object of somebody else costs its identity and nothing else, and a clone of ours is
 // nobody's.
-func TestForeignObjectsAreKeptSmall(t *testing.T) {
+func TestForeignObjectsAreStoredSmall(t *testing.T) {
 	clone := ours("copy", "web")
 	for _, in := range []runtime.Object{
 		&corev1.Service{ObjectMeta: clone, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Port: 1}}}},
@@ -234,11 +234,11 @@ func TestForeignObjectsAreKeptSmall(t *testing.T) {
 		meta := plan.Meta{UID: "uid-copy", ResourceVersion: "7", Labels: syncer.LabelInstance + "=test"}
 		if o.Owned || o.Replica.Name != "copy" || o.Service != nil && !reflect.DeepEqual(*o.Service, plan.Service{Meta: meta}) ||
 			o.Endpoints != nil && !reflect.DeepEqual(*o.Endpoints, plan.Endpoints{Meta: meta}) {
-			t.Errorf("%T is kept as %+v %+v", in, o.Service, o.Endpoints)
+			t.Errorf("%T is stored as %+v %+v", in, o.Service, o.Endpoints)
 		}
 	}
 	if Decode(&corev1.Pod{}, "test") != nil {
-		t.Error("a pod is kept")
+		t.Error("a pod is stored")
 	}
 }
 

@@ -26,14 +26,14 @@ import (
 // Service, Endpoints and Slice is set, none for a namespace and for what is gone.
 type Object struct {
 	plan.Object
-	// Replica is under whose name it stands: that in its annotation for what is ours, else
-	// its own name or the one that a slice names. Zero for what stands under none. For a
-	// namespace it has no name: all replicas in it are concerned.
+	// Replica is the replica that it belongs to: that in its annotation for what is ours, else
+	// its own name or the one that a slice names. Zero for an object of none. For a namespace
+	// it has no name: all replicas in it are concerned.
 	Replica syncer.Key
 	UID     string
 	// Revision is the resourceVersion as a number.
 	Revision uint64
-	// Gone is true of what is known not to stand any more.
+	// Gone is true of what is known not to exist any more.
 	Gone bool
 
 	Owned, Deleting bool
@@ -43,12 +43,12 @@ type Object struct {
 	// State is that of a namespace.
 	State plan.NamespaceState
 
-	// packed are annotations and endpoints of an object that is held, whose Slice or Endpoints lacks them.
+	// packed are annotations and endpoints of a cached object, whose Slice or Endpoints lacks them.
 	packed string
 }
 
-// Rest is what else an update carries on of an object that stands: plan.Meta.Rest holds one,
-// or nil where there is nothing.
+// Rest is what else of a current object an update carries on: plan.Meta.Rest holds one, or nil
+// where there is nothing.
 type Rest struct {
 	// Spec is that of a Service without ports and selector, as protobuf: what the server has
 	// filled in, such as families. Nearly all Services share one.
@@ -65,8 +65,8 @@ func (r *Rest) Former() (spec corev1.ServiceSpec) {
 	return spec
 }
 
-// Decode turns an object into what is kept of it on behalf of an installation; nil for a
-// kind that is not kept. It keeps no reference to it.
+// Decode converts an object to what is stored of it for an installation; nil for a kind that
+// is not stored. It retains no reference to the object.
 func Decode(object runtime.Object, instance string) *Object {
 	switch in := object.(type) {
 	case *corev1.Namespace:
@@ -81,7 +81,7 @@ func Decode(object runtime.Object, instance string) *Object {
 	return nil
 }
 
-// begin begins with what all kinds have.
+// begin returns what all kinds have.
 func begin(kind plan.Kind, in *metav1.ObjectMeta, instance string) (*Object, plan.Meta) {
 	o := &Object{
 		Object: plan.Object{Kind: kind, Namespace: shared(in.Namespace), Name: in.Name},
@@ -183,8 +183,7 @@ func endpoints(in *corev1.Endpoints, instance string) *Object {
 	return o
 }
 
-// addresses leaves an address invalid where the text is none: it then differs from every one
-// that is wanted.
+// addresses leaves an address invalid where its text is: it then differs from every wanted one.
 func addresses(in []corev1.EndpointAddress) []syncer.Address {
 	if len(in) == 0 {
 		return nil
@@ -241,7 +240,7 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 	return o
 }
 
-// endpoint reports ok false for what no slice of ours has.
+// endpoint returns ok false for what no slice of ours has.
 func endpoint(in *discoveryv1.Endpoint) (e syncer.Endpoint, ok bool) {
 	c := &in.Conditions
 	ok = c.Ready != nil && c.Serving != nil && c.Terminating != nil &&

@@ -17,9 +17,9 @@ import (
 )
 
 // Kinds are what is followed, by plan.Kind. All Services and Endpoints come over the wire, because one of
-// somebody else stands in the way of a replica of its name, until it goes; of what is not ours
-// no more than that it is there is kept. Slices that controllers of the ingress cluster make
-// follow from its Services and are in nobody's way, so a selector keeps them off the wire.
+// somebody else conflicts with a replica of its name until it is deleted; of what is not ours
+// only its existence is stored. Slices that controllers of the ingress cluster make follow from its
+// Services and conflict with nothing, so a selector keeps them off the wire.
 var Kinds = [...]struct {
 	kube.Resource
 	Labels string
@@ -30,8 +30,8 @@ var Kinds = [...]struct {
 	plan.KindEndpoints:     {kube.Endpoints, ""},
 }
 
-// Follow follows what stands until ctx ends, and returns when all that it started has. It is
-// called once. fault is told of what the cluster sent and nobody could read; nil: nobody is.
+// Follow follows the current state until ctx ends, and returns when all its goroutines have ended.
+// It is called once. fault, unless nil, is called for what the cluster sent and could not be decoded.
 func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(error)) {
 	var group sync.WaitGroup
 	for kind, k := range Kinds {
@@ -46,14 +46,14 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 	group.Wait()
 }
 
-// stream is how the following of one kind gets on.
+// stream is the state of the stream of one kind.
 type stream struct {
-	at    uint64 // up to where it has shown everything; 0: it is to be listed
+	at    uint64 // the revision up to which it has shown everything; 0: it is to be listed
 	store int    // how often its store went back
 	err   error
 }
 
-// Trouble returns why what stands is not followed; nil while it is.
+// Trouble returns why a kind is not followed; nil while all are.
 func (c *Cache) Trouble() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -64,10 +64,10 @@ func (c *Cache) Trouble() error {
 	return err
 }
 
-// Sink is where the stream of one kind goes: Follow's, or whatever else shows what stands.
+// Sink receives the stream of one kind: Follow's, or that of another driver.
 func (c *Cache) Sink(kind plan.Kind) kube.Sink[Object] { return &sink{c, kind} }
 
-// sink takes in what the stream of one kind shows.
+// sink applies what the stream of one kind shows.
 type sink struct {
 	cache *Cache
 	kind  plan.Kind
@@ -105,7 +105,7 @@ func (c *Cache) tell(o plan.Object, keys []syncer.Key, arrived time.Time) {
 
 // Listed implements kube.Sink. The list counts for all that is not newer than it, deletions of
 // ours among them: the store may have been restored, with its revisions raised. After one whose
-// revisions went back it counts for everything. The first list is no change: nobody is told.
+// revisions went back it counts for everything. The first list is no change: News is not called.
 func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 	c, listed, news := s.cache, make(map[plan.Object]*Object, len(all)), map[plan.Object][]syncer.Key{}
 	for _, item := range all {

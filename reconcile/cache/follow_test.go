@@ -24,7 +24,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// What stands is followed but for what controllers make.
+// All objects are followed except those that controllers make.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewInMemory(t)
@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 		web := syncer.Key{Namespace: "shop", Name: "web"}
 		now := c.Current(web)
 		if now.Service == nil || now.Endpoints == nil || len(now.Slices) != 1 || now.Namespace != plan.NamespaceActive {
-			t.Errorf("what stands is %+v", now)
+			t.Errorf("the current objects are %+v", now)
 		}
 		synctest.Wait()
 		apitest.Edit(t, server, "shop", "web", func(e *corev1.Endpoints) { e.Subsets = []corev1.EndpointSubset{{}} })
@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if now = c.Current(web); len(now.Endpoints.Subsets) != 1 || len(now.Slices) != 0 {
-			t.Errorf("what stands then is %+v", now)
+			t.Errorf("the current objects then are %+v", now)
 		}
 		mu.Lock()
 		slices.Sort(news)

@@ -28,7 +28,7 @@ type history struct {
 	objects  map[string]version
 	// events are those that the stream has not told yet.
 	events []event
-	// believed is what the worker took for standing when it last looked; dirty are the names
+	// believed is what was current for the worker when it last looked; dirty are the names
 	// that the cache has asked it to look at since, news counts how often.
 	believed map[string]version
 	dirty    map[string]bool
@@ -118,10 +118,10 @@ func (h *history) remove(name string) *Object {
 // foreign is a change by somebody else.
 func (h *history) foreign() {
 	name := h.name()
-	switch stands := h.objects[name].uid != "" && !h.hidden[name]; {
-	case stands && h.rng.IntN(4) == 0:
+	switch visible := h.objects[name].uid != "" && !h.hidden[name]; {
+	case visible && h.rng.IntN(4) == 0:
 		h.remove(name)
-	case stands && h.rng.IntN(6) == 0:
+	case visible && h.rng.IntN(6) == 0:
 		h.put(name)
 		h.hidden[name] = true
 		h.events[len(h.events)-1].gone = true
@@ -135,16 +135,16 @@ func (h *history) foreign() {
 func (h *history) own(meanwhile int) {
 	name := h.name()
 	h.dirty[name] = false
-	known, stands := h.known(name), h.objects[name]
+	known, current := h.known(name), h.objects[name]
 	h.believed[name] = known
 	var answer *Object
 	switch {
-	case known != stands && h.rng.IntN(3) == 0: // nothing could be read after the conflict
-	case known != stands && stands.uid == "":
+	case known != current && h.rng.IntN(3) == 0: // nothing could be read after the conflict
+	case known != current && current.uid == "":
 		answer = &Object{Object: h.id(name), UID: known.uid, Gone: true}
-	case known != stands:
-		answer = h.object(name, stands)
-	case stands.uid != "" && h.rng.IntN(3) == 0:
+	case known != current:
+		answer = h.object(name, current)
+	case current.uid != "" && h.rng.IntN(3) == 0:
 		answer = h.remove(name)
 	default:
 		answer = h.put(name)
@@ -210,7 +210,7 @@ func (h *history) check(step int) {
 	h.Helper()
 	for _, name := range []string{"x", "y", "z"} {
 		if known := h.known(name); known != h.believed[name] && !h.dirty[name] {
-			h.Fatalf("step %d: %s stands as %v, the worker believes in %v and nobody woke it", step, name, known, h.believed[name])
+			h.Fatalf("step %d: %s is %v, the worker believes %v and nobody woke it", step, name, known, h.believed[name])
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (h *history) equal() {
 	h.Helper()
 	for _, name := range []string{"x", "y", "z"} {
 		if known := h.known(name); known != h.objects[name] {
-			h.Fatalf("%s stands as %v, the cache has %v", name, h.objects[name], known)
+			h.Fatalf("%s is %v, the cache has %v", name, h.objects[name], known)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func TestNobodysChangeGoesUnnoticed(t *testing.T) {
 	}
 }
 
-// Where nobody else writes, and answers come before events, nobody is woken and nothing that
-// was written comes undone.
+// Where nobody else writes, and answers come before events, nobody is woken and no write is
+// undone.
 func TestOwnWritesAreNoNews(t *testing.T) {
 	for seed := range dice.Seeds(t, 80) {
 		h := newHistory(t, seed)

@@ -124,7 +124,7 @@ func (u *unpacker) endpoints(namespace string) []syncer.Endpoint {
 	return all
 }
 
-// pack is the object as it is held. The object itself stays as it is.
+// pack is the object in its cached form. The object itself is not changed.
 func (o *Object) pack() *Object {
 	held, p := *o, packer(nil)
 	switch {
@@ -152,7 +152,7 @@ func (o *Object) pack() *Object {
 	return &held
 }
 
-// slice is that of an object that is held, and endpoints likewise.
+// slice is that of a cached object, and endpoints likewise.
 func (o *Object) slice() plan.Slice {
 	s, u := *o.Slice, unpacker(o.packed)
 	s.Annotations = u.annotations()

@@ -31,7 +31,7 @@ const (
 	afterRemoval    = time.Second
 )
 
-// Dispatch holds the actions that are planned, and grants each a place when it is its turn.
+// Dispatch holds the actions that are planned, and grants each a place in order.
 type Dispatch struct {
 	queue *Queue
 	// replicas hold the objects of each of which something is planned or under way, and those
@@ -48,7 +48,7 @@ type Dispatch struct {
 	delayed []*object
 	// removed is when a removal was last planned or answered.
 	removed time.Time
-	// repairs are until when objects that others change are not put right again.
+	// repairs are until when objects that others change are not repaired again.
 	repairs map[plan.Object]time.Time
 }
 
@@ -63,12 +63,12 @@ func NewDispatch(q *Queue) *Dispatch {
 // Busy reports whether a request for the object is under way: a comparison leaves it out.
 func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
 
-// Replace plans the actions that a comparison gave in place of all that was planned for its
-// replica, and returns the works of which nothing is left by that: this one has taken over what
-// they were for. What is under way goes on; no action is on an object that is Busy. planned is
-// false if there are none. more says that something remains that could not be an action yet: it
-// is for the next comparison, until when the changes count as not written. Call it at the end of
-// each comparison, also when there is nothing to do.
+// Replace plans the actions of a comparison in place of all that was planned for its replica, and
+// returns the works of which nothing remains then: this one has their causes now. Requests under
+// way go on; no action is on an object that is Busy. planned is false if there are no actions.
+// more says that something remains that cannot be an action yet: it is for the next comparison,
+// until when the changes count as not written. Call it at the end of each comparison, also when
+// there is nothing to do.
 func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (over []*Work, planned bool) {
 	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
 	former := plannedBy(was)
@@ -97,9 +97,9 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	return ended(former), w.left > 0
 }
 
-// Drop takes away all that is planned, with its delays, and returns the works of which nothing
-// is left by that: their replicas are to be compared again, until when the changes count as not
-// written. What is under way goes on.
+// Drop removes all that is planned, with its delays, and returns the works of which nothing
+// remains then: their replicas are to be compared again, until when the changes count as not
+// written. Requests under way go on.
 func (d *Dispatch) Drop(now time.Time) (over []*Work) {
 	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
 		former, _ := d.Replace(now, &Work{Key: key}, nil, true)
@@ -123,8 +123,8 @@ func ended(works []*Work) []*Work {
 	return slices.DeleteFunc(works, func(w *Work) bool { return w.left > 0 })
 }
 
-// Next grants a place to the action whose turn it is. If none may be sent it is nil, and wake
-// is when to ask again though nothing else has happened; zero: never.
+// Next grants a place to the next action. If none may be sent it is nil, and wake is when to call
+// again though nothing else has happened; zero: never.
 func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 	for len(d.delayed) > 0 && !now.Before(d.delayed[0].due) {
 		d.delayed[0].line(now)
@@ -165,7 +165,7 @@ func (d *Dispatch) may(lane Lane, now time.Time) bool {
 	return true
 }
 
-// Failed returns the objects of a replica whose last write was not taken, and why.
+// Failed returns the objects of a replica whose last write was not accepted, and why.
 func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
 	failed := map[plan.Object]error{}
 	for name, o := range d.replicas[replica] {
@@ -176,13 +176,13 @@ func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
 	return failed
 }
 
-// Refused reports whether the next request about an object of a replica is to take less.
+// Refused reports whether the next request about an object of a replica may only remove.
 func (d *Dispatch) Refused(replica syncer.Key, o plan.Object) bool {
 	is := d.replicas[replica][o]
 	return is != nil && is.last == Refused
 }
 
-// Status returns how each lane stands, the most urgent first. The cost grows with what is
+// Status returns the state of each lane, the most urgent first. The cost grows with what is
 // planned.
 func (d *Dispatch) Status(now time.Time) []metrics.LaneStatus {
 	lanes := make([]metrics.LaneStatus, laneCount)
@@ -214,14 +214,14 @@ func (d *Dispatch) Status(now time.Time) []metrics.LaneStatus {
 func (d *Dispatch) Oldest() map[string]time.Time {
 	oldest := map[string]time.Time{}
 	for _, w := range d.queue.pending {
-		keepOldest(oldest, w.arrivals)
+		mergeOldest(oldest, w.arrivals)
 	}
 	for _, g := range d.underWay {
-		keepOldest(oldest, g.Work.arrivals)
+		mergeOldest(oldest, g.Work.arrivals)
 	}
 	for _, objects := range d.replicas {
 		for _, w := range plannedBy(objects) {
-			keepOldest(oldest, w.arrivals)
+			mergeOldest(oldest, w.arrivals)
 		}
 	}
 	return oldest

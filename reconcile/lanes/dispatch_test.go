@@ -45,7 +45,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // For a second after a removal additions have sixteen places.
-func TestAdditionsStandBack(t *testing.T) {
+func TestAdditionsYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "s", plan.Removal))
@@ -66,7 +66,7 @@ func TestAdditionsStandBack(t *testing.T) {
 
 // For a second after a removal, and while there is news that nobody compared, bulk work has
 // four places; Next says when it has more.
-func TestBulkWorkStandsBack(t *testing.T) {
+func TestBulkWorkYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "s", plan.Removal))
@@ -212,7 +212,7 @@ func TestDelays(t *testing.T) {
 	})
 }
 
-// What was lost on the way waits no longer than until another is written, and what takes away goes first then. What the server
+// A request that was lost waits no longer than until another is written, and removals go first then. One that the server
 // refused waits for its own delay.
 func TestServerAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestServerAnswersAgain(t *testing.T) {
 	})
 }
 
-// What a comparison plans takes the place of what was planned, not of what is under way, and
+// What a comparison plans replaces what was planned, not what is under way, and
 // changes count as not written until all of it is.
 func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// What is put right counts when it is written: what fails is held by its own delay alone.
+// A repair counts when it is written: one that fails waits for its own delay alone.
 func TestRepairsCountWhenTheyAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -310,8 +310,8 @@ func TestRepairsCountWhenTheyAreWritten(t *testing.T) {
 	})
 }
 
-// What a process had planned that leads no more is not sent when it leads again, nor delayed as
-// before; it counts as not written until it has been compared.
+// What a process had planned before it lost the Lease is not sent when it leads again, nor delayed
+// as before; it counts as not written until it has been compared.
 func TestDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -333,7 +333,7 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// A grant that is not used goes back.
+// The place of a grant that is not used is freed.
 func TestUnusedPlacesGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -5,15 +5,15 @@
 // (Queue), and the requests that they ask for (Dispatch). Both serve removals before
 // additions before bulk work, in shares, so that nothing starves (fair.go).
 //
-// A newcomer follows one Work: Queue.Add makes it, Queue.Next hands it out, Dispatch.Replace
-// takes it with the actions that its comparison gave, and Dispatch.Next gives it out with each
-// of them. Its changes count as not written (Dispatch.Oldest) until the last one is acknowledged;
-// what is left of it passes to the next comparison at once. Nothing is given up: after each
-// answer the replica is compared again, and what failed is then planned with a delay of its
-// object. What others undo is put right at a pace.
+// A newcomer follows one Work: Queue.Add creates it, Queue.Next returns it, Dispatch.Replace
+// plans the actions of its comparison, and Dispatch.Next returns it with each of them. Its
+// changes count as not written (Dispatch.Oldest) until the last one is acknowledged; what remains
+// of it passes to the next comparison at once. No change is dropped: after each answer the
+// replica is compared again, and what failed is then planned with a delay of its object. Repairs
+// of what others change are paced.
 //
-// Both are values that a caller drives: each step takes the time, returns at once, and tells
-// when to ask again where only time has to pass. One goroutine at a time may use a Queue and
+// Both are values that a caller drives: each step takes the time, returns at once, and says
+// when to call again where only time has to pass. One goroutine at a time may use a Queue and
 // its Dispatch; package reconcile has a lock around them.
 //
 // What never happens here: no client, no logger, nothing called back, no clock read. Without a

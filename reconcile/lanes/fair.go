@@ -29,12 +29,12 @@ func (s *seat) leave() {
 	}
 }
 
-// line is what waits in one lane: members take turns, and of each goes first what came first.
+// line is what waits in one lane: members alternate, and of each goes first what came first.
 type line struct {
 	members map[string]*list.List
-	// ring holds the lists of the members, turn whose turn it is.
+	// ring holds the lists of the members, at is the index of the next one.
 	ring []*list.List
-	turn int
+	at   int
 }
 
 func (l *line) push(member string, who any) seat {
@@ -49,13 +49,13 @@ func (l *line) push(member string, who any) seat {
 	return sit(in, who)
 }
 
-// next is the list of the member whose turn it is; nil if nothing waits.
+// next is the list of the member that is next; nil if nothing waits.
 func (l *line) next() *list.List {
 	for range l.ring {
-		if in := l.ring[l.turn%len(l.ring)]; in.Len() > 0 {
+		if in := l.ring[l.at%len(l.ring)]; in.Len() > 0 {
 			return in
 		}
-		l.turn++
+		l.at++
 	}
 	return nil
 }
@@ -64,22 +64,22 @@ func (l *line) next() *list.List {
 // is an addition if any waits, and of each sixteen one is bulk work.
 type fair struct {
 	lines [laneCount]line
-	// served counts all that were: it says whose turn it is.
+	// served counts all that were: it decides which lane is next.
 	served uint
 }
 
-// pop takes out what is next in the lanes that may be served; nil if there is none.
+// pop removes and returns what is next in the lanes that may be served; nil if there is none.
 func (f *fair) pop(may func(Lane) bool) any {
 	order := [laneCount]Lane{plan.Removal, plan.Addition, plan.Bulk}
-	switch turn := f.served % 16; {
-	case turn == 13:
+	switch round := f.served % 16; {
+	case round == 13:
 		order = [laneCount]Lane{plan.Bulk, plan.Removal, plan.Addition}
-	case turn%4 == 3:
+	case round%4 == 3:
 		order = [laneCount]Lane{plan.Addition, plan.Removal, plan.Bulk}
 	}
 	for _, lane := range order {
 		if in := f.lines[lane].next(); in != nil && may(lane) {
-			f.lines[lane].turn++
+			f.lines[lane].at++
 			return in.Remove(in.Front())
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Grant is the right to send one request. It is ended by exactly one call of Done, also when
-// nothing was sent, or its place is lost.
+// Grant is the right to send one request. Exactly one call of Done ends it, also when nothing was
+// sent, or its place is lost.
 type Grant struct {
 	// Action is what is to be sent.
 	Action plan.Action
 	// Work is the comparison that asked for it.
 	Work *Work
-	// Store is for who sends it: to which store it goes.
+	// Store is for the sender: the store that it goes to.
 	Store int
 
 	object *object
@@ -33,11 +33,11 @@ type Result uint8
 const (
 	// Written: the server did what was asked for.
 	Written Result = iota
-	// Failed: nothing of it is known to be written. What is left of it then is delayed.
+	// Failed: nothing of it is known to be written. What the next comparison finds is delayed.
 	Failed
-	// Refused: likewise, and what the next comparison takes away is to be sent by itself.
+	// Refused: likewise, and what the next comparison removes is to be sent by itself.
 	Refused
-	// Lost: the way to the server broke. What is left of it is delayed until another is written.
+	// Lost: the connection broke. What the next comparison finds is delayed until another is written.
 	Lost
 	// Unused: nothing was sent.
 	Unused
@@ -95,7 +95,7 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	return w.left == 0
 }
 
-// reached ends the delays of what was lost: the server answers again, and what takes away goes first.
+// reached ends the delays of lost requests: the server answers again, and removals go first.
 func (d *Dispatch) reached(now time.Time) {
 	var lost []*object
 	d.delayed = slices.DeleteFunc(d.delayed, func(o *object) bool {
@@ -110,14 +110,14 @@ func (d *Dispatch) reached(now time.Time) {
 	}
 }
 
-// A namespace in which a request has been hanging for hanging keeps latePlaces until one is
-// answered in time; removals apart from all else, so that they wait for no other.
+// A namespace in which a request has been under way for hanging has latePlaces until one is
+// answered in time; removals have their own, so that they wait for no other.
 const (
 	hanging    = time.Second
 	latePlaces = 2
 )
 
-// share is what takes away in a namespace, or all else.
+// share is the removals of a namespace, or all else.
 type share struct {
 	namespace string
 	removals  bool
@@ -148,7 +148,7 @@ func (n *namespace) full(now time.Time) bool {
 	return n.late && len(n.grants) >= latePlaces
 }
 
-// freed takes an ended grant out of its namespace, and lines up again what waits there.
+// freed removes an ended grant from its namespace, and lines up again what waits there.
 func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
 	n := d.namespace(g.object.key, g.Action.Lane())
 	n.grants = slices.DeleteFunc(n.grants, func(other *Grant) bool { return other == g })

@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{t, q, NewDispatch(q)}
 }
 
-// compare adds news of a member and plans what its comparison gives.
+// compare adds news of a member and plans what its comparison returns.
 func (b *bench) compare(of syncer.Key, member string, actions ...plan.Action) *Work {
 	b.Helper()
 	b.q.Add(time.Now(), of, plan.Bulk, record.Cause{Cluster: member, Live: true})

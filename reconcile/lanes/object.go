@@ -17,11 +17,11 @@ const (
 	// up to longestDelay.
 	firstDelay   = 5 * time.Millisecond
 	longestDelay = 30 * time.Second
-	// repairBurst is how often an object is put right at once that others change, repairPace the
+	// repairBurst is how often an object that others change is repaired at once, repairPace the
 	// time between two repairs after that.
 	repairBurst = 5
 	repairPace  = 12 * time.Second
-	// manyRepairs is from how many on those that are long ago are forgotten.
+	// manyRepairs is the number from which on old repairs are forgotten.
 	manyRepairs = 1000
 )
 
@@ -40,12 +40,12 @@ type object struct {
 	due  time.Time
 	// grant is the place that its request has.
 	grant *Grant
-	// removals and others are delays by what has failed: a removal does not wait for an
-	// addition of the same object. asked is what the server asked for: it holds both.
+	// removals and others are delays after failures: a removal does not wait for an addition
+	// of the same object. asked is the server's Retry-After, which delays both.
 	removals, others delay
 	asked            time.Time
-	// err is why the last request was not taken. After one that was Refused, what the next one takes
-	// away is to be sent by itself.
+	// err is why the last request was not accepted. After one that was Refused, removals are to be
+	// sent by themselves.
 	err  error
 	last Result
 }
@@ -61,8 +61,8 @@ func (y *delay) fail(now time.Time) {
 	y.failures++
 }
 
-// note takes in what became of a request. One that takes less than all, after the whole was not
-// taken, tells nothing of that: the rest waits as long as it would have without it.
+// note records the outcome of a request. One of removals alone, after the whole was not accepted,
+// says nothing of the whole: the rest waits as long as it would have without it.
 func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	less := g.Action.Less
 	if out.Result == Written && g.Work.repairs() {
@@ -89,8 +89,8 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	}
 }
 
-// plan makes an action what is planned. In the same lane it keeps its place, so that a
-// replica that changes all the time is served as well.
+// plan makes an action the planned one. In the same lane it retains its place, so that a replica
+// that changes all the time is served as well.
 func (o *object) plan(now time.Time, a plan.Action, w *Work) {
 	stays := o.work != nil && o.action.Lane() == a.Lane()
 	if o.work != nil {
@@ -133,7 +133,7 @@ func (o *object) leave() {
 	}
 }
 
-// drop takes away what is planned, and reports whether a request is under way.
+// drop removes what is planned, and reports whether a request is under way.
 func (o *object) drop() bool {
 	if o.work != nil {
 		o.leave()
@@ -143,8 +143,8 @@ func (o *object) drop() bool {
 	return o.grant != nil
 }
 
-// repaired counts that an object was put right which somebody else had changed. When that was often
-// all but what takes away waits, so that two who disagree do not wear out an API server.
+// repaired counts a repair of an object that somebody else had changed. After many of them all
+// but removals wait, so that two who disagree do not wear out an API server.
 func (d *Dispatch) repaired(now time.Time, o plan.Object) {
 	rested := now.Add((1 - repairBurst) * repairPace)
 	if len(d.repairs) >= manyRepairs {

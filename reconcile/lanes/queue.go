@@ -20,7 +20,7 @@ type Work struct {
 	// Lane is the most urgent that its news asked for: a hint, for the difference decides.
 	Lane Lane
 	// Cause is the earliest of those that it gathers (record.Earlier), and Causes their
-	// number: none where the replica is only looked at again. Those of earlier comparisons
+	// number: none where the replica is only compared again. Those of earlier comparisons
 	// of which something is left are among them; Attempt counts their failures in a row.
 	Cause           record.Cause
 	Causes, Attempt int
@@ -35,7 +35,7 @@ type Work struct {
 	lined Lane
 }
 
-// gather takes over what another work is for, unless one has.
+// gather adds the causes of another work, unless one has.
 func (w *Work) gather(other *Work) {
 	w.Attempt = max(w.Attempt, other.Attempt)
 	switch {
@@ -47,13 +47,13 @@ func (w *Work) gather(other *Work) {
 		w.Cause = record.Earlier(w.Cause, other.Cause)
 	}
 	w.Causes, other.passed = w.Causes+other.Causes, true
-	keepOldest(w.arrivals, other.arrivals)
+	mergeOldest(w.arrivals, other.arrivals)
 }
 
-// repairs reports whether others have changed what stands, perhaps on the way: no member has news.
+// repairs reports whether others have changed current objects, perhaps on the way: no member has news.
 func (w *Work) repairs() bool { return w.Causes == 0 || w.Cause.Event == record.EventRepaired }
 
-func keepOldest(of, others map[string]time.Time) {
+func mergeOldest(of, others map[string]time.Time) {
 	for member, at := range others {
 		if known, ok := of[member]; !ok || at.Before(known) {
 			of[member] = at
@@ -65,7 +65,7 @@ func keepOldest(of, others map[string]time.Time) {
 // exactly one call of Done, after Dispatch.Replace.
 type Queue struct {
 	// work knows which keys wait and which are being compared, for metrics, too. In which order
-	// they come is said below.
+	// they come is decided below.
 	work *workqueue.Typed[syncer.Key]
 	// pending is what the next comparison of a key is for, whether it waits for it already or
 	// for an answer.
@@ -92,7 +92,7 @@ func (q *Queue) Len() int { return q.waiting }
 // Add asks for a comparison of a replica. The hint is what the news may mean: it says in
 // which order keys are compared, no more. For a key that waits already the causes are
 // gathered and the more urgent lane counts; for one that is being compared they make a new
-// wait. Without a cause the replica is looked at again. An arrival of zero counts as now.
+// wait. Without a cause the replica is compared again. An arrival of zero counts as now.
 func (q *Queue) Add(now time.Time, key syncer.Key, hint Lane, causes ...record.Cause) {
 	w := q.next(key)
 	w.Lane = min(w.Lane, hint)
@@ -132,7 +132,7 @@ func (q *Queue) Done(w *Work) { q.work.Done(w.Key) }
 // ShutDown ends the queue: what is added after is ignored.
 func (q *Queue) ShutDown() { q.work.ShutDown() }
 
-// order is the Queue as the workqueue's storage: it says what comes next and nothing else.
+// order is the Queue as the workqueue's storage: it decides what comes next and nothing else.
 type order Queue
 
 // Push implements workqueue.Queue.

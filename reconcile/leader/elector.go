@@ -26,7 +26,7 @@ const retryPeriod = 750 * time.Millisecond
 // Options set up an Elector. All fields must be set, but for Labels and Disabled.
 type Options struct {
 	// Client is how the ingress cluster is reached now, by connections of its own: the Permit
-	// must not stand before a renewal.
+	// must not block a renewal.
 	Client func(ctx context.Context) (kubernetes.Interface, error)
 	// Namespace and Name are those of the Lease; it is made with Labels.
 	Namespace, Name string
@@ -96,7 +96,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 	}
 }
 
-// candidacy is one, and the leadership that comes of it. At its end nobody writes.
+// candidacy is one candidacy, and the leadership that follows. At its end nobody writes.
 func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	elected := make(chan context.Context, 1)
@@ -116,15 +116,15 @@ func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	case until := <-elected:
 		leading, end := context.WithCancel(ctx)
 		defer context.AfterFunc(until, end)()
-		e.turns("this process leads")
+		e.changed("this process leads")
 		lead(leading)
-		e.turns("this process leads no longer")
+		e.changed("this process leads no longer")
 	case <-ctx.Done():
 	}
 }
 
-// turns notes that this process begins or ceases to lead.
-func (e *Elector) turns(what string) {
+// changed records and logs that this process begins or ceases to lead.
+func (e *Elector) changed(what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.Since = time.Now().UTC()

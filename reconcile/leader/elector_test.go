@@ -42,7 +42,7 @@ func TestReleaseHandsOverAfterTheWritersEnded(t *testing.T) {
 	})
 }
 
-// A process that ends without a word is followed within 1.3 times its Lease, and not before.
+// A process that crashes is followed within 1.3 times its Lease, and not before.
 func TestCrashIsFollowedWithinTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -120,7 +120,7 @@ func TestRestartInPlaceTakesItsOwnLease(t *testing.T) {
 		within(t, time.Second, "a leads", a.mayWrite)
 		a.set(func() { a.cut = true }) // killed, with a renewal under way
 		again := s.start(t, "a")
-		within(t, 2*time.Second, "it leads again", again.mayWrite) // its last breath may be in the way
+		within(t, 2*time.Second, "it leads again", again.mayWrite) // its last renewal may be in the way
 		again.end()
 		a.end()
 	})

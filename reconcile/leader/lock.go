@@ -25,8 +25,8 @@ func (l *lock) Describe() string { return l.lease.Describe() }
 // RecordEvent does nothing: what is said of leading is in the log.
 func (l *lock) RecordEvent(string) {}
 
-// Get shows a candidate the Lease when nobody can count on it any more, then as one that is
-// free.
+// Get returns the Lease to a candidate when nobody can count on it any more, and then as one that
+// is free.
 func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.lease.Get(ctx); return err })
 	missing := apierrors.IsNotFound(err)
@@ -75,7 +75,7 @@ func (l *lock) hold(ctx context.Context, send func(context.Context) error) error
 	return nil
 }
 
-// do makes a request. An answer that never comes leaves time for others, and for an end in order.
+// do makes a request. Its timeout leaves time for others, and for an orderly end.
 func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*time.Second, l.term.RenewDeadline()/3))
 	defer cancel()
@@ -93,7 +93,7 @@ func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 	return err
 }
 
-// saw notes who holds the Lease, or why that is not known.
+// saw records who holds the Lease, or why that is not known.
 func (l *lock) saw(holder string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

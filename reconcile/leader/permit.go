@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrNotLeading is why a request was not sent, or given up.
+// ErrNotLeading is why a request was not sent, or was cancelled.
 var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
 
 // Permit is the right to write to the ingress cluster until a moment. The zero value permits
@@ -19,30 +19,30 @@ var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
 type Permit struct {
 	mu    sync.Mutex
 	until time.Time
-	// reign is done when the Permit is revoked; nil while there is nothing to revoke.
-	reign context.Context
-	end   context.CancelFunc
+	// granted is done when the Permit is revoked; nil while there is nothing to revoke.
+	granted context.Context
+	end     context.CancelFunc
 }
 
 // extend holds the Permit until a moment.
 func (p *Permit) extend(until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign == nil {
-		p.reign, p.end = context.WithCancel(context.Background())
+	if p.granted == nil {
+		p.granted, p.end = context.WithCancel(context.Background())
 	}
 	p.until = until
 }
 
-// revoke ends the Permit: requests under way are given up. A second call does nothing.
+// revoke ends the Permit: requests under way are cancelled. A second call does nothing.
 func (p *Permit) revoke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign == nil {
+	if p.granted == nil {
 		return
 	}
 	p.end()
-	p.reign, p.end = nil, nil
+	p.granted, p.end = nil, nil
 }
 
 // state tells whether the Permit is held, or has ended by time and was not revoked yet.
@@ -50,7 +50,7 @@ func (p *Permit) state() (held, lapsed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	good := lasts(p.until, time.Now())
-	return p.reign != nil && good, p.reign != nil && !good
+	return p.granted != nil && good, p.granted != nil && !good
 }
 
 // Hold binds a context to the Permit: it is done, with ErrNotLeading as its cause, when the
@@ -59,12 +59,12 @@ func (p *Permit) state() (held, lapsed bool) {
 func (p *Permit) Hold(parent context.Context) (bounded context.Context, release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign == nil || !lasts(p.until, time.Now()) {
+	if p.granted == nil || !lasts(p.until, time.Now()) {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	bounded, stop := context.WithDeadlineCause(ctx, p.until, ErrNotLeading)
-	detach := context.AfterFunc(p.reign, func() { cancel(ErrNotLeading) })
+	detach := context.AfterFunc(p.granted, func() { cancel(ErrNotLeading) })
 	return bounded, func() { detach(); stop(); cancel(nil) }, true
 }
 
@@ -72,7 +72,7 @@ func (p *Permit) Hold(parent context.Context) (bounded context.Context, release 
 type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Dial wraps a dialer: nothing is sent through its connections once the Permit has ended by
-// time. Hold is asked before a request is begun; a process that is frozen between that and the
+// time. Hold is called before a request is begun; a process that is frozen between that and the
 // system call would send it when it wakes. A connection that is closed drops what the kernel has
 // not sent yet: it would send that when the network is back.
 func (p *Permit) Dial(next Dialer) Dialer {
@@ -88,8 +88,8 @@ func (p *Permit) Dial(next Dialer) Dialer {
 	}
 }
 
-// conn sends nothing while its Permit has lapsed: what a request that is given up writes closes
-// it. A standby reads through it.
+// conn sends nothing while its Permit has lapsed: what a cancelled request writes closes it. A
+// standby reads through it.
 type conn struct {
 	net.Conn
 	permit *Permit

@@ -15,7 +15,7 @@ const longestClaim = 10 * time.Minute
 // Record is what the Lease says.
 type Record = resourcelock.LeaderElectionRecord
 
-// Term is the arithmetic of an election: it is told what was seen and written, and says when
+// Term is the arithmetic of an election: from what was seen and written it computes when
 // this process may write and when it may take the Lease. It is a value that reads no clock.
 type Term struct {
 	// Identity is this process's, Lease after how long others take one that is not renewed.
@@ -31,14 +31,14 @@ type Term struct {
 // What remains of the Lease is for clocks that run at different speeds.
 func (t *Term) RenewDeadline() time.Duration { return t.Lease * 2 / 3 }
 
-// Renewed takes that a write of the Lease was acknowledged, and returns until when this process
+// Renewed records that a write of the Lease was acknowledged, and returns until when this process
 // may write. That counts from before the request was sent: others count from after it was stored.
 func (t *Term) Renewed(sent time.Time) (until time.Time) {
 	t.claimed = time.Time{}
 	return sent.Add(t.RenewDeadline())
 }
 
-// Saw takes in what the Lease says.
+// Saw records what the Lease says.
 func (t *Term) Saw(now time.Time, r *Record) {
 	released := r.HolderIdentity == "" && r.LeaseDurationSeconds == 1 && r.RenewTime.Equal(&r.AcquireTime)
 	switch {
@@ -50,12 +50,12 @@ func (t *Term) Saw(now time.Time, r *Record) {
 }
 
 // MayTake reports whether nobody else can count on the Lease any more. One that was deleted, or
-// whose holder was taken out by hand, is not free before it would have run out: its holder
+// whose holder was removed by hand, is not free before it would have run out: its holder
 // writes until it notices.
 func (t *Term) MayTake(now time.Time) bool { return !now.Before(t.claimed) }
 
 // lasts reports whether a right to write has not ended. It has when either clock says so: the
-// monotonic one cannot be set, but stands still while a machine sleeps.
+// monotonic one cannot be set, but stops while a machine sleeps.
 func lasts(until, now time.Time) bool {
 	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }

@@ -29,9 +29,9 @@ type Lane uint8
 
 // The lanes, the most urgent first.
 const (
-	// Removal: an address leaves or turns not ready, or takes over from those that did.
+	// Removal: an address leaves or becomes not ready, or takes over from those that did.
 	Removal Lane = iota
-	// Addition: an address arrives or turns ready, or something is made for one.
+	// Addition: an address arrives or becomes ready, or something is created for one.
 	Addition
 	// Bulk: nothing changes for traffic.
 	Bulk
@@ -54,16 +54,16 @@ type Action struct {
 	Labels, Annotations map[string]string
 	// Owner is the UID of the Service that a slice belongs to.
 	Owner string
-	// Rest is that of the standing object, see Meta.
+	// Rest is that of the current object, see Meta.
 	Rest      any
 	Service   *ServiceSpec
 	Endpoints *EndpointsSpec
 	Slice     *syncer.Slice
-	// Why says for people what is the matter: "labels or annotations differ".
+	// Why tells people the reason: "labels or annotations differ".
 	Why string
 	// Delta is what the write changes in its object.
 	Delta Delta
-	// Less is true of a write that only takes away: more may follow.
+	// Less is true of a write that only removes: more may follow.
 	Less bool
 
 	lane Lane
@@ -87,7 +87,7 @@ func (a Action) Object() Object {
 	return Object{a.Kind, a.Replica.Namespace, a.Name}
 }
 
-// Lane is how urgent the write is: what its difference says, not what caused it.
+// Lane is how urgent the write is: it follows from the difference, not from the cause.
 func (a Action) Lane() Lane { return a.lane }
 
 // endpoints are those that the object has after the action, with their ports.
@@ -101,10 +101,10 @@ func (a *Action) endpoints() []syncer.Endpoint {
 	return nil
 }
 
-// write makes an action write an object as it is wished.
-func (a *Action) write(w *wish, standing *Meta) {
+// write sets the content of an action to what is desired.
+func (a *Action) write(w *wish, current *Meta) {
 	a.Service, a.Endpoints, a.Slice = w.service, w.endpoints, w.slice
-	a.dress(standing, &w.traits)
+	a.dress(current, &w.traits)
 	if !w.trigger.IsZero() {
 		a.Annotations[syncer.AnnotationTriggerTime] = w.trigger.UTC().Format(time.RFC3339Nano)
 	}
@@ -118,7 +118,7 @@ func (a *Action) write(w *wish, standing *Meta) {
 	}
 }
 
-// Waiting says why the actions are not all that is to be done, and what is in the way.
+// Waiting says why more remains to be done than the actions, and what is in the way.
 type Waiting struct {
 	// More is true when more follows as soon as the actions, or requests that are under way,
 	// have their answers.
@@ -142,13 +142,13 @@ type ConflictReason string
 
 // The reasons for a conflict.
 const (
-	// ConflictForeign: an object that is not ours stands where ours should.
+	// ConflictForeign: an object that is not ours exists where ours should.
 	ConflictForeign ConflictReason = "foreign_object"
 	// ConflictInstance: it is another installation's.
 	ConflictInstance ConflictReason = "other_instance"
 	// ConflictPort: members disagree about a port.
 	ConflictPort ConflictReason = "port"
-	// ConflictSelector: somebody gave the replica a selector.
+	// ConflictSelector: somebody set a selector on the replica.
 	ConflictSelector ConflictReason = "selector"
 	// The others are what a replica waits for; ConflictUnknown: the Service is not there, and no
 	// member that was listed has it.

@@ -19,12 +19,12 @@ const (
 	unwanted = "no member has the Service"
 )
 
-// Actions returns the writes that may be sent now to make what stands what is desired, each on
-// one object; nil for want means that nobody wants the replica. Objects that are busy are
-// left out, and count for nothing that others would follow. What takes away waits for nothing. What else is written of slices and
-// Endpoints waits for the namespace, for the Service, and for those of its ports that they
-// need; Endpoints are made after the first slice. After each answer the replica is to be
-// compared again, so that what follows needs no place here.
+// Actions returns the writes that may be sent now to bring the current objects to the desired state,
+// each on one object; a nil want means that nobody wants the replica. Busy objects are left out, and
+// so is what depends on them. Removals wait for nothing. All other writes of slices and Endpoints
+// wait for the namespace, for the Service, and for those of its ports that they need; Endpoints are
+// created after the first slice. After each answer the replica is to be compared again, so that
+// later writes need no place here.
 func Actions(now Current, want *Desired) ([]Action, Waiting) { return compare(now, want, false) }
 
 // Foresee returns all writes that Actions would lead to, as if none had to wait for another.
@@ -58,24 +58,24 @@ type comparison struct {
 	want    *Desired
 	actions []Action
 	waiting Waiting
-	// gone is true where nobody wants the replica, whole where more may be written than what takes
-	// away, atOnce where nothing waits for what is to be made first.
+	// gone is true where nobody wants the replica, whole where more than removals may be written,
+	// atOnce where nothing waits for what is to be created first.
 	gone, whole, atOnce bool
-	// lacking are the names of ports that the Service has yet to get, owner is its UID, if it stands.
+	// lacking are the names of ports that the Service has yet to get, owner is its UID, if it exists.
 	lacking []string
 	owner   string
 }
 
 // action begins the write of an object.
-func (c *comparison) action(verb Verb, kind Kind, name, why string, standing *Meta) Action {
+func (c *comparison) action(verb Verb, kind Kind, name, why string, current *Meta) Action {
 	a := Action{Verb: verb, Kind: kind, Replica: c.want.Key, Name: name, Why: why}
-	if standing != nil {
-		a.UID, a.ResourceVersion, a.Rest = standing.UID, standing.ResourceVersion, standing.Rest
+	if current != nil {
+		a.UID, a.ResourceVersion, a.Rest = current.UID, current.ResourceVersion, current.Rest
 	}
 	return a
 }
 
-// add has an action sent, unless a request for its object is under way.
+// add adds an action, unless a request for its object is under way.
 func (c *comparison) add(a Action, lane Lane) {
 	if c.now.Busy != nil && c.now.Busy(a.Object()) {
 		c.waiting.More = true
@@ -85,12 +85,12 @@ func (c *comparison) add(a Action, lane Lane) {
 	c.actions = append(c.actions, a)
 }
 
-// change adds the write of Endpoints or a slice that has some endpoints now; urgent says that it takes away.
-func (c *comparison) change(a Action, standing []syncer.Endpoint, urgent bool) {
-	a.Delta = deltaOf(standing, a.endpoints())
+// change adds the write of Endpoints or a slice with its current endpoints; urgent: it removes some.
+func (c *comparison) change(a Action, current []syncer.Endpoint, urgent bool) {
+	a.Delta = deltaOf(current, a.endpoints())
 	lane := Bulk
 	switch {
-	// Who serves in place of the first class takes over from those that do not any more.
+	// An endpoint that serves in place of the first class takes over from those that no longer do.
 	case urgent, len(a.Delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0}:
 		lane = Removal
 	case !a.Delta.Empty():
@@ -125,19 +125,19 @@ func (c *comparison) foreignSlices() {
 	}
 }
 
-// makes adds the write of what all else stands on.
+// makes adds the write of an object on which all others depend.
 func (c *comparison) makes(a Action) bool {
 	c.waiting.More = true
 	c.add(a, Addition)
 	return c.atOnce
 }
 
-// namespace reports whether the namespace is there to be written to.
+// namespace reports whether objects can be written to the namespace.
 func (c *comparison) namespace() bool {
 	switch {
 	case c.now.Namespace == NamespaceTerminating:
 		return c.wait(ConflictNamespaceTerminating)
-	case c.now.Namespace == NamespaceActive || c.now.Service != nil: // seen before its namespace was
+	case c.now.Namespace == NamespaceActive || c.now.Service != nil: // seen earlier than its namespace
 		return true
 	case c.want.service == nil:
 		return c.wait(ConflictUnknown)
@@ -147,8 +147,7 @@ func (c *comparison) namespace() bool {
 	return c.makes(c.action(Create, KindNamespace, c.want.Namespace, "missing", nil))
 }
 
-// service compares the Service. It reports whether there is one for slices and Endpoints to
-// be written beside.
+// service compares the Service. It reports whether slices and Endpoints may be written.
 func (c *comparison) service() bool {
 	s, w, e := c.now.Service, c.want.service, c.now.Endpoints
 	switch {
@@ -170,7 +169,7 @@ func (c *comparison) service() bool {
 	case e != nil && !e.Owned:
 		return c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
 	}
-	// A clusterIP cannot be taken back. Slices and Endpoints go with the Service.
+	// A clusterIP cannot be removed. Slices and Endpoints are deleted with the Service.
 	return c.makes(c.action(Delete, KindService, c.want.Name, "has a clusterIP", &s.Meta))
 }
 
@@ -190,7 +189,7 @@ func (c *comparison) updateService(s *Service, w *wish) {
 		why = "is not headless"
 	case !samePorts(s.Ports, w.service.Ports):
 		why = "ports changed"
-	case !w.stands(&s.Meta):
+	case !w.carriedBy(&s.Meta):
 		why, lane = dressed, Bulk
 	default:
 		return
@@ -211,8 +210,8 @@ func (c *comparison) lacks(w *wish) bool {
 	return slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return of(s.Ports) })
 }
 
-// slices compares the slices of ours. New ones are made first, and as soon as others lose endpoints:
-// they may be all that serve then.
+// slices compares our slices. New ones are created first, and in the removal lane where others lose
+// endpoints: the new ones may be all that serve then.
 func (c *comparison) slices() {
 	wishes, urgent := map[string]*wish{}, false
 	for _, w := range c.want.slices {
@@ -230,8 +229,8 @@ func (c *comparison) slices() {
 	slices.SortStableFunc(c.actions, func(a, b Action) int { return cmp.Compare(a.Verb, b.Verb) })
 }
 
-// slice compares one that stands; w is nil where it is not desired. It reports whether that takes away,
-// now or as soon as others have been made.
+// slice compares a current slice; w is nil where it is not desired. It reports whether endpoints are
+// removed, now or as soon as other slices have been created.
 func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 	why := ""
 	switch {
@@ -243,7 +242,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 		why = differs
 	case s.Malformed || !sameNumbers(s.Ports, w.slice.Ports):
 		why = "has what Tributary does not write"
-	case !w.stands(&s.Meta):
+	case !w.carriedBy(&s.Meta):
 		why = dressed
 	case c.whole && s.Owner != c.owner:
 		why = "belongs to another Service"
@@ -263,7 +262,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 	return left.takes || left.sheds
 }
 
-// endpoints compares the Endpoints; e is nil where they do not stand, w where they are not desired.
+// endpoints compares the Endpoints; e is nil where they do not exist, w where they are not desired.
 func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	why := ""
 	switch {
@@ -284,7 +283,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 		why = "not written any more"
 	case !sameSubsets(e.Subsets, w.endpoints.Subsets):
 		why = differs
-	case w.endpoints.Truncated != (e.Annotations[syncer.AnnotationOverCapacity] == overCapacity) || !w.stands(&e.Meta):
+	case w.endpoints.Truncated != (e.Annotations[syncer.AnnotationOverCapacity] == overCapacity) || !w.carriedBy(&e.Meta):
 		why = dressed
 	default:
 		return
@@ -293,7 +292,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	c.write(o, w, o.rest(c.want.inEndpoints, c.now), why)
 }
 
-// create makes an object, if it may be made now.
+// create adds the creation of an object, if it may be created now.
 func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
 	if !c.whole || c.lacks(w) {
 		c.waiting.More = c.waiting.More || c.whole
@@ -306,8 +305,8 @@ func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
 	c.change(a, nil, urgent)
 }
 
-// write makes an object that stands what it should be, or has it go where w is nil. Where that has to
-// wait, only what is taken away is written: it is left with the rest.
+// write brings a current object to its desired state, or deletes it where w is nil. Where that has to
+// wait, only the removals are written: the object is left with the rest.
 func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	a := c.action(Update, o.Kind, o.Name, why, o.Meta)
 	if o.Deleting {
@@ -334,8 +333,8 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	c.change(a, o.endpoints, left.takes)
 }
 
-// lastOfAll takes the Service when nothing of the replica sends traffic any more. Ours stays
-// while an Endpoints of its name is another's, which the API server would delete along.
+// lastOfAll deletes the Service when nothing of the replica sends traffic any more. Ours stays
+// while an Endpoints of its name is another's, which the API server would delete with it.
 func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 	serves := func(s Slice) bool { return s.Owned && !s.Deleting && len(s.Endpoints) > 0 }
 	switch {

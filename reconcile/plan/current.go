@@ -54,7 +54,7 @@ func Owned(kind Kind, key syncer.Key, labels, annotations map[string]string, ins
 	return replica, true
 }
 
-// Current is what stands in the ingress cluster under one replica's name, whoever owns
+// Current is what exists in the ingress cluster under one replica's name, whoever owns
 // it. A nil pointer means that the object does not exist.
 type Current struct {
 	Key       syncer.Key
@@ -65,11 +65,11 @@ type Current struct {
 	// label kubernetes.io/service-name does, but for those that controllers of the ingress
 	// cluster make; sorted by name.
 	Slices []Slice
-	// Busy reports about which objects a request is under way, so that nobody knows what stands of
-	// them. Nil: about none.
+	// Busy reports for which objects a request is under way, so that their current state is not
+	// known. Nil: for none.
 	Busy func(Object) bool
-	// Refused reports which objects the server did not take as they should be: what is to be taken
-	// away from those is written by itself. Nil: none.
+	// Refused reports which objects the server did not accept as they should be: their removals are
+	// written by themselves. Nil: none.
 	Refused func(Object) bool
 }
 
@@ -88,7 +88,7 @@ const (
 	NamespaceTerminating
 )
 
-// Meta is the metadata of a standing object that decides about writes.
+// Meta is the metadata of a current object that decides about writes.
 type Meta struct {
 	UID, ResourceVersion string
 	// Owned is true of what is ours, see the function Owned.
@@ -104,7 +104,7 @@ type Meta struct {
 	Rest any
 }
 
-// Service is a standing Service: the fields that steer traffic.
+// Service is a current Service: the fields that steer traffic.
 type Service struct {
 	Meta
 	// ClusterIP is "None", an address, or "" where somebody made it an ExternalName.
@@ -113,13 +113,13 @@ type Service struct {
 	Ports       []syncer.ServicePort
 }
 
-// Endpoints is a standing Endpoints object. An address that is none is the zero one.
+// Endpoints is a current Endpoints object. An address that is not valid is the zero one.
 type Endpoints struct {
 	Meta
 	Subsets []syncer.Subset
 }
 
-// Slice is a standing EndpointSlice. Each endpoint has the grade that it is read with, see
+// Slice is a current EndpointSlice. Each endpoint has the grade that it is read with, see
 // syncer.Endpoint.PublishedGrade.
 type Slice struct {
 	Meta

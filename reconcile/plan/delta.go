@@ -22,7 +22,7 @@ func (d Delta) Empty() bool {
 }
 
 // Change is what the writes of one comparison, each of another object, change for traffic together: an
-// address that leaves one object and stands in another has not left.
+// address that leaves one object and is in another has not left.
 func Change(now Current, written []Action) Delta {
 	var before, after []syncer.Endpoint
 	for _, o := range now.objects() {
@@ -42,8 +42,8 @@ func Change(now Current, written []Action) Delta {
 func deltaOf(before, after []syncer.Endpoint) (d Delta) {
 	was, is := placesOf(before), placesOf(after)
 	for at, isReady := range is {
-		switch wasReady, stood := was[at]; {
-		case !stood:
+		switch wasReady, existed := was[at]; {
+		case !existed:
 			d.Added = append(d.Added, text(at))
 		case isReady && !wasReady:
 			d.Readied = append(d.Readied, text(at))
@@ -52,7 +52,7 @@ func deltaOf(before, after []syncer.Endpoint) (d Delta) {
 		}
 	}
 	for at := range was {
-		if _, stands := is[at]; !stands {
+		if _, exists := is[at]; !exists {
 			d.Removed = append(d.Removed, text(at))
 		}
 	}

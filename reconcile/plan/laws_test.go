@@ -19,7 +19,7 @@ import (
 
 const lawRounds = 150
 
-// randomShares are what up to three members give: few addresses, so that they meet again.
+// randomShares are what up to three members contribute: few addresses, so that they repeat.
 func randomShares(r *rand.Rand) []Share {
 	var shares []Share
 	order := r.IntN(3) == 0
@@ -63,7 +63,7 @@ func randomSettings(r *rand.Rand) Settings {
 	return s
 }
 
-// tamper changes what stands as somebody might.
+// tamper changes the current objects as somebody might.
 func tamper(r *rand.Rand, w *world) {
 	if len(w.now.Slices) == 0 {
 		return
@@ -99,7 +99,7 @@ func tamper(r *rand.Rand, w *world) {
 
 // TestActionsConverge plays comparisons against an API server that answers late and in any order,
 // interrupted by new shares. On the way nothing that is wanted leaves, what must go goes at
-// once, and in the end what stands is what is desired, and nothing is written twice.
+// once, and in the end the current state is the desired one, and nothing is written twice.
 func TestActionsConverge(t *testing.T) {
 	for seed := range dice.Seeds(t, lawRounds) {
 		r, w := dice.From(seed, 1), newWorld(t)
@@ -145,7 +145,7 @@ func (p *play) compare() ([]Action, Waiting, *Desired) {
 	return actions, waiting, want
 }
 
-// settle steps until nothing is left to do, and compares what stands then.
+// settle steps until nothing is left to do, and checks the current state then.
 func (p *play) settle() {
 	p.t.Helper()
 	for range 400 {
@@ -234,7 +234,7 @@ func stays(t testing.TB, wants []*Desired, a *Action, before, after []syncer.End
 		if kind == syncer.KindEndpoints && want.endpoints != nil && want.endpoints.endpoints.Truncated {
 			return
 		}
-		// What stands of one that is not listed may stand otherwise in slices.
+		// What Endpoints have of a member that is not listed may differ in slices.
 		unlisted = unlisted || kind == syncer.KindEndpoints && slices.ContainsFunc(want.members, func(m *member) bool { return !m.Listed })
 	}
 	if a.Kind == KindService {
@@ -268,7 +268,7 @@ func stays(t testing.TB, wants []*Desired, a *Action, before, after []syncer.End
 	}
 }
 
-// gone holds that what nobody wants leaves, and what is not ready turns so, with the first
+// gone holds that what nobody wants leaves, and what is not ready becomes so, with the first
 // answers, whatever else has to wait: by actions in the removal lane, but for busy objects.
 func gone(t testing.TB, w *world, want *Desired, actions []Action) {
 	t.Helper()
@@ -286,21 +286,21 @@ func gone(t testing.TB, w *world, want *Desired, actions []Action) {
 		s := &now.Slices[i]
 		for _, e := range s.Endpoints {
 			if as := wantedAs(want, e.Addr, syncer.KindEndpointSlices); stateOf(e.Ready) > as && !w.now.Busy(Object{KindEndpointSlice, "shop", s.Name}) {
-				t.Errorf("%s of %s is to be %d, and stands as %d", e.Addr, s.Name, as, stateOf(e.Ready))
+				t.Errorf("%s of %s is to be %d, and is published as %d", e.Addr, s.Name, as, stateOf(e.Ready))
 			}
 		}
 	}
 	if e := now.Endpoints; e != nil && e.Owned && !w.now.Busy(Object{KindEndpoints, "shop", "web"}) {
 		for _, at := range endpointsIn(e.Subsets) {
 			if as := wantedAs(want, at.Addr, syncer.KindEndpoints); stateOf(at.Ready) > as {
-				t.Errorf("%s of Endpoints is to be %d, and stands as %d", at.Addr, as, stateOf(at.Ready))
+				t.Errorf("%s of Endpoints is to be %d, and is published as %d", at.Addr, as, stateOf(at.Ready))
 			}
 		}
 	}
 }
 
-// reduced holds that of an object which the server does not take as it should be, all that is to be
-// taken away is taken away by itself, at once.
+// reduced holds that of an object which the server does not accept as it should be, all removals are
+// written by themselves, at once.
 func reduced(t testing.TB, w *world, want *Desired, actions []Action) {
 	t.Helper()
 	now := w.now
@@ -325,14 +325,14 @@ func reduced(t testing.TB, w *world, want *Desired, actions []Action) {
 	}
 }
 
-// final holds what stands at the end: the best class serves, and nobody else.
+// final holds the state at the end: the best class serves, and nobody else.
 func final(t testing.TB, w *world, shares []Share, s Settings) {
 	t.Helper()
 	want := Merge(shopWeb, w.now, shares, s)
 	if want == nil {
 		if now := &w.now; now.Service != nil && now.Service.Owned || now.Endpoints != nil && now.Endpoints.Owned ||
 			slices.ContainsFunc(now.Slices, func(s Slice) bool { return s.Owned }) {
-			t.Errorf("nobody wants what stands")
+			t.Errorf("nobody wants what is published")
 		}
 		return
 	}
@@ -365,12 +365,12 @@ func final(t testing.TB, w *world, shares []Share, s Settings) {
 	}
 	if !s.WriteEndpoints {
 		if w.now.Endpoints != nil {
-			t.Errorf("Endpoints stand")
+			t.Errorf("Endpoints exist")
 		}
 		return
 	}
 	for addr, state := range whole {
-		unlisted := slices.ContainsFunc(shares, func(s Share) bool { return !s.Listed }) // what stands of it may differ in slices
+		unlisted := slices.ContainsFunc(shares, func(s Share) bool { return !s.Listed }) // what is published of it may differ in slices
 		if state > publishes[addr] && !(unlisted && publishes[addr] == notReady) {
 			t.Errorf("Endpoints have %s as %d, want %d", addr, state, publishes[addr])
 		}
@@ -402,8 +402,8 @@ func TestMergeOrder(t *testing.T) {
 	}
 }
 
-// TestRestartWritesNothing: what stands of members that are not listed is their share, whatever
-// was published.
+// TestRestartWritesNothing: what is published of members that are not listed is their share,
+// whatever it is.
 func TestRestartWritesNothing(t *testing.T) {
 	for seed := range dice.Seeds(t, lawRounds) {
 		r, w := dice.From(seed, 3), newWorld(t)

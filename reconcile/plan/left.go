@@ -12,7 +12,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// object is Endpoints or a slice of ours that stands.
+// object is a current Endpoints or slice of ours.
 type object struct {
 	Object
 	*Meta
@@ -29,7 +29,7 @@ func (c *Current) objectOfEndpoints() *object {
 	return &object{Object{KindEndpoints, c.Key.Namespace, c.Key.Name}, &c.Endpoints.Meta, nil, endpointsIn(c.Endpoints.Subsets)}
 }
 
-// objects are all of those.
+// objects are all that are ours.
 func (c *Current) objects() (all []*object) {
 	for i := range c.Slices {
 		if c.Slices[i].Owned {
@@ -43,7 +43,7 @@ func (c *Current) objects() (all []*object) {
 }
 
 // claims are all endpoints that are desired beside each other, by address: in the slices of a member,
-// or in Endpoints. Most comparisons do not ask.
+// or in Endpoints. It is a function because most comparisons do not need them.
 type claims func() map[netip.Addr][]claimed
 
 // claimed is an endpoint as it is desired in a slice; in Endpoints that has no name.
@@ -62,18 +62,18 @@ func claimsOf(desired iter.Seq2[string, syncer.Endpoint]) claims {
 	})
 }
 
-// rest is what an object keeps of the endpoints that stand in it, with no more than they have.
+// rest is what an object retains of its current endpoints, each with no more than it has.
 type rest struct {
-	// moving are those of endpoints that are to be in another slice and do not stand there yet.
+	// moving are those of endpoints that are to be in another slice and are not there yet.
 	endpoints, moving []syncer.Endpoint
-	// takes: an endpoint leaves, turns not ready or loses a port that does not stand elsewhere; sheds: one that is moving loses a port.
+	// takes: an endpoint leaves, becomes not ready or loses a port that no other object has; sheds: one that is moving loses a port.
 	takes, sheds bool
 }
 
 // rest decides about each endpoint by all that is desired of it, whether its class serves or not:
-// one that nobody desires leaves, one that is not ready turns so, one that is to be in another
-// slice stays until it stands there, and in Endpoints a port leaves whose address gets no other in
-// its place.
+// one that nobody desires leaves, one that is not ready becomes so, one that is to be in another
+// slice stays until it is there, and in Endpoints a port leaves whose address gets no other in its
+// place.
 func (o *object) rest(desired claims, now *Current) (r rest) {
 	if desired == nil {
 		return rest{takes: len(o.endpoints) > 0}
@@ -84,7 +84,7 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 	}
 	r.endpoints = make([]syncer.Endpoint, 0, len(o.endpoints))
 	for _, e := range o.endpoints {
-		// Whether it is serving Endpoints do not tell.
+		// Endpoints do not say whether it is serving.
 		best := syncer.Endpoint{Serving: o.slice == nil, Terminating: true}
 		var here, there bool
 		for _, is := range desired()[e.Addr] {
@@ -106,9 +106,9 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 			continue
 		}
 		if o.slice == nil && less {
-			kept := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(best.Ports, p) })
-			r.takes = r.takes || len(kept) < len(e.Ports)
-			if e.Ports = kept; len(kept) == 0 {
+			retained := slices.DeleteFunc(slices.Clone(e.Ports), func(p syncer.Port) bool { return !slices.Contains(best.Ports, p) })
+			r.takes = r.takes || len(retained) < len(e.Ports)
+			if e.Ports = retained; len(retained) == 0 {
 				continue
 			}
 		}
@@ -132,8 +132,7 @@ func lower(e, best *syncer.Endpoint) bool {
 	return true
 }
 
-// arrived reports whether an endpoint that stands in another slice stands in this one, and serves if
-// it is to.
+// arrived reports whether an endpoint of another slice is in this one already, and serves if it is to.
 func (c claimed) arrived(now *Current, e *syncer.Endpoint) bool {
 	s := now.slice(c.slice)
 	return s != nil && s.Owned && !s.Deleting && !now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(there syncer.Endpoint) bool {
@@ -141,9 +140,9 @@ func (c claimed) arrived(now *Current, e *syncer.Endpoint) bool {
 	})
 }
 
-// less is the wish for an object with the rest of its endpoints, and all else as it stands, so that there
-// is as little as can be to refuse. What is merely moved, replaced or demoted stays. w is what the
-// object is to be in the end; nil: nothing.
+// less is the wish for an object with the rest of its endpoints, and all else as it is now, so that the
+// server has as little as possible to refuse. What is merely moved, replaced or demoted stays. w is
+// what the object is to be in the end; nil: nothing.
 func (o *object) less(rest []syncer.Endpoint, w *wish) *wish {
 	less := &wish{traits: traits{left: true}}
 	if w != nil {

@@ -13,20 +13,20 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Share is what one member gives to one replica.
+// Share is what one member contributes to one replica.
 type Share struct {
 	Member string
 	// Place is the member's place in the failover order, 0 for the first choice; 0 for all
 	// where they serve together.
 	Place int
-	// Listed is false until the member's lists are complete: what stands of it is its share,
-	// Given counts for nothing, and SourceOpen is true.
+	// Listed is false until the member's lists are complete: what is published of it is its share,
+	// Given is ignored, and SourceOpen is true.
 	Listed bool
 	// Given has a nil Service where the member has none of that name.
 	Given syncer.Contribution
-	// Keep is asked for each endpoint that stands of this member and that Given lacks: as it
-	// should be now, or not at all. Nil keeps everything of a member that is not Listed, and
-	// nothing of one that is.
+	// Keep decides about each published endpoint of this member that Given lacks: it returns the
+	// endpoint as it should be now, and whether it is retained. Nil retains all endpoints of a member
+	// that is not Listed, and none of one that is.
 	Keep func(syncer.Endpoint) (syncer.Endpoint, bool)
 	// SourceOpen means that nobody knows now whether the member still has the Service.
 	SourceOpen bool
@@ -37,23 +37,23 @@ type Share struct {
 // member is a share on its way through the merge.
 type member struct {
 	*Share
-	// orphan marks one that is not configured: its share was made of what stands.
+	// orphan marks one that is not configured: its share is what is published of it.
 	orphan bool
 	// service is the source; nil where there is none, or nobody knows it.
 	service *syncer.Service
-	// slices are those of ours that stand of it, without those that are being deleted.
+	// slices are its published slices, without those that are being deleted.
 	slices []*Slice
 	// endpoints are all that count, in canonical order, as they are when their class is
 	// published, and published as consumers see them.
 	endpoints, published []syncer.Endpoint
-	sliced               map[netip.Addr][]syncer.Endpoint // see standing
+	sliced               map[netip.Addr][]syncer.Endpoint // see inSlices
 	// families are those that have a slice in any case.
 	families []syncer.Family
 }
 
-// stands reports whether what stands is the member's share, or may be: its slices tell that it had
-// one, and nobody knows yet whether it still has.
-func (m *member) stands() bool {
+// sourceUnknown reports whether what is published of the member may be its share: its slices tell
+// that it had one, and whether it still has is not known yet.
+func (m *member) sourceUnknown() bool {
 	return len(m.slices) > 0 && m.SourceOpen
 }
 
@@ -70,10 +70,10 @@ func (m *member) ports() *ports.Source {
 }
 
 // feeds reports whether the member has a share in the replica.
-func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.stands() }
+func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 || m.sourceUnknown() }
 
-// gather reads the shares and what stands of them, and makes members of what stands of nobody
-// who has a share.
+// gather reads the shares and what is published of them, and adds a member for published slices of
+// each member without a share.
 func (m *merger) gather(shares []Share) {
 	of, last := map[string]*member{}, 0
 	for i := range shares {
@@ -111,14 +111,14 @@ func (m *merger) gather(shares []Share) {
 	}
 }
 
-// memberOf is the member that a slice of ours is of. Its name tells, for anybody may change the label; a
-// copy under another name may be anything.
+// memberOf is the member of a slice of ours, read from its name, for anybody may change the label; a copy
+// under another name may be anything.
 func memberOf(replica syncer.Key, s *Slice) string {
 	return cmp.Or(syncer.ClusterOf(replica.Name, s.Name), s.Labels.Get(syncer.LabelSourceCluster))
 }
 
-// read fills the member's share from what it gives and what its slices have; apart says that
-// Endpoints are read for themselves.
+// read fills the member's share from what it contributes and what its slices have; apart: Endpoints
+// are read separately.
 func (m *member) read(apart bool) {
 	if m.Listed {
 		m.service, m.endpoints, m.families = m.Given.Service, slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families)
@@ -131,42 +131,42 @@ func (m *member) read(apart bool) {
 			if apart {
 				e.Only = syncer.KindEndpointSlices
 			}
-			m.keep(e)
+			m.retain(e)
 		}
 	}
 }
 
-// readEndpoints gives what stands in Endpoints to those in whose slices its address is: each kind stays
-// as it is, whatever was not written of the other. An address that no slice has is of the first member
-// that keeps it. One of a pod is to stand in slices as well: a process that was killed has left it.
-// Until somebody is listed it stays, and after that it is no share of one that is not: it may be what
-// another took away, whose Endpoints are yet to be written.
+// readEndpoints assigns each address in Endpoints to the members in whose slices it is: each kind stays
+// as it is, whatever was not written of the other. An address that no slice has belongs to the first member
+// that retains it. If it has a pod it should be in slices as well: a process was killed between the writes.
+// It stays until one member is listed, and then belongs to none that is not: it may be what another
+// member removed, whose Endpoints are yet to be written.
 func (m *merger) readEndpoints() {
 	starts := !slices.ContainsFunc(m.members, func(one *member) bool { return one.Listed })
 	for _, e := range endpointsIn(m.now.Endpoints.Subsets) {
 		sliced := false
 		for _, one := range m.members {
-			standing, here := one.standing()[e.Addr], e
-			for _, s := range standing {
-				if s.Target == e.Target && s.Grade == syncer.Reserve { // who serves of those is decided anew
+			published, here := one.inSlices()[e.Addr], e
+			for _, s := range published {
+				if s.Target == e.Target && s.Grade == syncer.Reserve { // which of those serve is decided anew
 					here.Grade, here.Ready, here.Serving = s.Grade, s.Ready, s.Serving
 				}
 			}
-			if len(standing) > 0 {
+			if len(published) > 0 {
 				sliced = true
-				one.keep(here)
+				one.retain(here)
 			}
 		}
 		for _, one := range m.members {
-			if !sliced && (starts || one.Listed || len(one.slices) > 0 && e.Target.UID == "") && one.keep(e) {
+			if !sliced && (starts || one.Listed || len(one.slices) > 0 && e.Target.UID == "") && one.retain(e) {
 				break
 			}
 		}
 	}
 }
 
-// standing are the endpoints in the member's slices, by address.
-func (m *member) standing() map[netip.Addr][]syncer.Endpoint {
+// inSlices are the endpoints in the member's published slices, by address.
+func (m *member) inSlices() map[netip.Addr][]syncer.Endpoint {
 	if m.sliced == nil {
 		m.sliced = map[netip.Addr][]syncer.Endpoint{}
 		for _, s := range m.slices {
@@ -178,13 +178,13 @@ func (m *member) standing() map[netip.Addr][]syncer.Endpoint {
 	return m.sliced
 }
 
-// keep adds an endpoint that stands of the member, if it still counts and is not given.
-func (m *member) keep(e syncer.Endpoint) bool {
-	given := func(g syncer.Endpoint) bool { return g.Target == e.Target }
-	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || slices.ContainsFunc(on(m.Given.Endpoints, e.Addr), given)) {
+// retain adds a published endpoint of the member, if it still counts and Given lacks it.
+func (m *member) retain(e syncer.Endpoint) bool {
+	same := func(g syncer.Endpoint) bool { return g.Target == e.Target }
+	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || slices.ContainsFunc(on(m.Given.Endpoints, e.Addr), same)) {
 		return false
 	}
-	// A later place is reason enough to be named as reserve: what serves in it is no doubt.
+	// A later place alone names it as reserve: where it serves there is no doubt about it.
 	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
 		e.Grade = syncer.Ready
 	}
@@ -192,8 +192,8 @@ func (m *member) keep(e syncer.Endpoint) bool {
 		e.Ready, e.Serving = true, true
 	}
 	if m.Keep != nil {
-		var kept bool
-		if e, kept = m.Keep(e); !kept {
+		var ok bool
+		if e, ok = m.Keep(e); !ok {
 			return false
 		}
 	}
@@ -211,8 +211,8 @@ func on(endpoints []syncer.Endpoint, addr netip.Addr) []syncer.Endpoint {
 	return endpoints[at:end]
 }
 
-// settle brings the endpoints into order, and grades down what its member's state, or that nobody
-// follows it, makes doubtful.
+// settle sorts the endpoints, and lowers their grade where the member's state, or that nobody follows
+// it, makes them doubtful.
 func (m *member) settle() {
 	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
 	if m.Reserve == "" && slices.IsSortedFunc(m.endpoints, compare) {
@@ -245,8 +245,8 @@ func (m *member) classOf(e *syncer.Endpoint) class {
 	return class{e.Grade, m.Place}
 }
 
-// publish decides who serves: the best class that is not empty, which it returns. Until one of
-// it stands ready, in a slice that is not busy, those that stand ready of lower classes go on.
+// publish decides who serves: the best class that is not empty, which it returns. Until one of it is
+// ready in a current slice that is not busy, the ready endpoints of lower classes go on.
 func (m *merger) publish() (best class) {
 	classes := map[class]bool{}
 	for _, one := range m.members {
@@ -261,8 +261,8 @@ func (m *merger) publish() (best class) {
 	}
 	takenOver := len(classes) < 2 || slices.ContainsFunc(m.members, func(one *member) bool {
 		return slices.ContainsFunc(one.slices, func(s *Slice) bool {
-			return !m.now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(stands syncer.Endpoint) bool {
-				return stands.Ready && slices.ContainsFunc(on(one.endpoints, stands.Addr), func(e syncer.Endpoint) bool { return one.classOf(&e) == best })
+			return !m.now.busySlice(s.Name) && slices.ContainsFunc(s.Endpoints, func(current syncer.Endpoint) bool {
+				return current.Ready && slices.ContainsFunc(on(one.endpoints, current.Addr), func(e syncer.Endpoint) bool { return one.classOf(&e) == best })
 			})
 		})
 	})
@@ -273,7 +273,7 @@ func (m *merger) publish() (best class) {
 		one.published = slices.Clone(one.endpoints)
 		for i := range one.published {
 			e := &one.published[i]
-			if of := one.classOf(e); of.grade > syncer.NotReady && of != best && (takenOver || !slices.ContainsFunc(one.standing()[e.Addr], func(stands syncer.Endpoint) bool { return stands.Ready })) {
+			if of := one.classOf(e); of.grade > syncer.NotReady && of != best && (takenOver || !slices.ContainsFunc(one.inSlices()[e.Addr], func(current syncer.Endpoint) bool { return current.Ready })) {
 				e.Ready, e.Serving = false, false
 			}
 			e.Grade = one.named(e)
@@ -282,8 +282,8 @@ func (m *merger) publish() (best class) {
 	return best
 }
 
-// named is the grade that a slice tells of an endpoint: one of a later place is of the reserve,
-// too. Slices name addresses, so that one that several endpoints share is named for all or none.
+// named is the grade that a slice names for an endpoint: one of a later place is of the reserve,
+// too. Slices name addresses, so an address that several endpoints share is named for all or none.
 func (m *member) named(e *syncer.Endpoint) syncer.Grade {
 	grade := func(o *syncer.Endpoint) syncer.Grade {
 		if m.Place > 0 && m.classOf(o).grade > syncer.NotReady {

@@ -21,7 +21,7 @@ type Settings struct {
 	WriteEndpoints bool
 	// CreateNamespaces makes a missing namespace an action, not a reason to wait.
 	CreateNamespaces bool
-	// DropOrphans takes away what stands of members without a share; set it only when every
+	// DropOrphans removes what is published of members without a share; set it only when every
 	// member has been listed.
 	DropOrphans bool
 	// CopyLabel and CopyAnnotation choose, by key, what a replica takes over from its source.
@@ -39,7 +39,7 @@ type Desired struct {
 	// Labels are those of the source that the Service has.
 	Labels map[string]string
 	// Conflicts are disagreements of members, Rejected the addresses that nobody may have, and
-	// Orphans what stands of members that are not configured any more; all sorted.
+	// Orphans what is published of members that are not configured any more; all sorted.
 	Conflicts []Conflict
 	Rejected  []Rejection
 	Orphans   []Orphan
@@ -48,7 +48,7 @@ type Desired struct {
 	// members are whose endpoints count, sorted by name, and best the class that serves.
 	members []*member
 	best    class
-	// service is nil where the Service stays as it stands, or nobody knows what it should be;
+	// service is nil where the Service stays as it is, or nobody knows what it should be;
 	// endpoints is nil where there are to be none.
 	service, endpoints *wish
 	// slices are those that are desired, sorted by name.
@@ -72,7 +72,7 @@ type wish struct {
 func (d *Desired) Backends() (out []Backend) {
 	for _, m := range d.members {
 		for i, e := range m.published {
-			// What stands in both kinds is read from each.
+			// What is published in both kinds is read from each.
 			if i == 0 || e.Only != syncer.KindEndpoints || syncer.CompareEndpoints(&e, &m.published[i-1]) != 0 {
 				out = append(out, Backend{m.Member, e})
 			}
@@ -93,13 +93,13 @@ type Rejection struct {
 	syncer.Rejection
 }
 
-// Orphan counts what stands of a member that is not configured any more.
+// Orphan counts what is published of a member that is not configured any more.
 type Orphan struct {
 	Member    string
 	Endpoints int
 }
 
-// Merge unites what all members give to one replica; nil means that nobody wants it. The
+// Merge unites what all members contribute to one replica; nil means that nobody wants it. The
 // oldest Service decides where members disagree, then the first by the member's name. now
 // supplies the shares of members that are not listed, the slices that endpoints stay in, and
 // who serves until others have taken over.
@@ -110,15 +110,15 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 		return nil
 	}
 	sources := m.sources()
-	left, standing := m.leaves(sources), []syncer.ServicePort(nil)
+	left, current := m.leaves(sources), []syncer.ServicePort(nil)
 	if left {
-		standing = slices.Clip(append([]syncer.ServicePort{}, now.Service.Ports...))
+		current = slices.Clip(append([]syncer.ServicePort{}, now.Service.Ports...))
 	}
 	listed := make([]*ports.Source, len(sources))
 	for i, one := range sources {
 		listed[i] = one.ports()
 	}
-	united := ports.Unite(standing, listed)
+	united := ports.Unite(current, listed)
 	for i, one := range sources {
 		if left || len(sources) > 1 {
 			one.endpoints = united.Fit(listed[i], one.endpoints)
@@ -149,7 +149,7 @@ type merger struct {
 	now      *Current
 	settings *Settings
 	members  []*member
-	// apart is true where Endpoints stay as they stand beside slices, as far as members are not listed.
+	// apart is true where Endpoints stay as they are beside slices, as far as members are not listed.
 	apart bool
 }
 
@@ -177,7 +177,7 @@ func (m *merger) unnamed() bool {
 func (m *merger) leaves(sources []*member) bool {
 	s := m.now.Service
 	return s != nil && s.Owned && !s.Deleting && (len(sources) == 0 ||
-		slices.ContainsFunc(m.members, func(one *member) bool { return one.stands() && !one.orphan }))
+		slices.ContainsFunc(m.members, func(one *member) bool { return one.sourceUnknown() && !one.orphan }))
 }
 
 // report says what is not served, and what is of nobody.
@@ -197,8 +197,8 @@ func (m *merger) report(d *Desired) {
 }
 
 // endpoints renders the shares as one Endpoints object. What one member has written by hand is
-// taken as it is written, and has no limit, nor has what stands of members that are not listed, for it
-// may be that. source is the one whose labels they have.
+// published as it is written and without limit; so is what is published of members that are not
+// listed, for it may be written by hand. source is the Service whose labels the Endpoints have.
 func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 	var all []syncer.Endpoint
 	var feeding []*member
@@ -225,7 +225,7 @@ func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 	switch {
 	case len(feeding) == 1 && feeding[0].byHand():
 		if byHand := feeding[0].Given.Subsets; sameSubsets(byHand, content.Subsets) {
-			content.Subsets = byHand // in the order of who wrote them
+			content.Subsets = byHand // in the order in which they are written
 		}
 	case !m.apart:
 		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
@@ -275,7 +275,7 @@ func (m *merger) slicesOf(one *member) (packed []*wish) {
 	if source != nil {
 		w.trigger = one.Given.Trigger
 	}
-	shelf := make([]syncer.Slice, len(m.now.Slices)) // of others the mere names
+	shelf := make([]syncer.Slice, len(m.now.Slices)) // of other members only the names
 	for i := range m.now.Slices {
 		if s := &m.now.Slices[i]; slices.Contains(one.slices, s) {
 			shelf[i] = s.Slice

@@ -35,41 +35,40 @@ func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
 	return all
 }
 
-// samePorts compares a Service's ports as stored with those wanted.
-func samePorts(standing, wanted []syncer.ServicePort) bool {
-	return slices.EqualFunc(standing, wanted, func(a, b syncer.ServicePort) bool {
+// samePorts compares a Service's current ports with those wanted.
+func samePorts(current, wanted []syncer.ServicePort) bool {
+	return slices.EqualFunc(current, wanted, func(a, b syncer.ServicePort) bool {
 		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && a.Target == b.Target &&
 			(a.AppProtocol == nil) == (b.AppProtocol == nil) && (a.AppProtocol == nil || *a.AppProtocol == *b.AppProtocol)
 	})
 }
 
-// sameSubsets compares Endpoints as stored with those wanted, in any order: the canonical one has
+// sameSubsets compares current Endpoints with those wanted, in any order: the canonical one has
 // changed between releases of Kubernetes (kubernetes#129652).
-func sameSubsets(standing, wanted []syncer.Subset) bool {
+func sameSubsets(current, wanted []syncer.Subset) bool {
 	equal := func(a, b syncer.Subset) bool {
 		return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
 	}
-	return slices.EqualFunc(standing, wanted, equal) || slices.EqualFunc(syncer.Repack(standing), syncer.Repack(wanted), equal)
+	return slices.EqualFunc(current, wanted, equal) || slices.EqualFunc(syncer.Repack(current), syncer.Repack(wanted), equal)
 }
 
 func sameEndpoints(a, b []syncer.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(a, b syncer.Endpoint) bool { return a.Equal(&b) })
 }
 
-// sameNumbers compares the ports of a slice as they stand with those wanted, by what steers
-// traffic.
-func sameNumbers(standing, wanted []syncer.Port) bool {
-	return len(standing) == len(wanted) && !slices.ContainsFunc(wanted, func(p syncer.Port) bool {
-		return !slices.ContainsFunc(standing, func(o syncer.Port) bool {
+// sameNumbers compares the current ports of a slice with those wanted, by what steers traffic.
+func sameNumbers(current, wanted []syncer.Port) bool {
+	return len(current) == len(wanted) && !slices.ContainsFunc(wanted, func(p syncer.Port) bool {
+		return !slices.ContainsFunc(current, func(o syncer.Port) bool {
 			return o.Name == p.Name && o.Protocol == p.Protocol && o.Number == p.Number
 		})
 	})
 }
 
-// loses reports whether some ports are all among others, which are more.
-func loses(ports, standing []syncer.Port) bool {
+// loses reports whether ports are some of the current ones, but not all.
+func loses(ports, current []syncer.Port) bool {
 	within := func(some, all []syncer.Port) bool {
 		return !slices.ContainsFunc(some, func(p syncer.Port) bool { return !slices.Contains(all, p) })
 	}
-	return len(ports) > 0 && within(ports, standing) && !within(standing, ports)
+	return len(ports) > 0 && within(ports, current) && !within(current, ports)
 }

@@ -63,7 +63,7 @@ func byHand() Share {
 	return Share{Member: "a", Listed: true, Given: syncer.HandWritten(svc, subsets, nil, false, syncer.Options{})}
 }
 
-func TestHandWrittenIsTakenVerbatim(t *testing.T) {
+func TestHandWrittenIsPublishedVerbatim(t *testing.T) {
 	w, share, s := newWorld(t), byHand(), settings()
 	s.Capacity = 2 // which is not for what is written by hand
 	w.settle([]Share{share}, s)
@@ -129,7 +129,7 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-// TestDesired tells what others read of it.
+// TestDesired: what others read of it.
 func TestDesired(t *testing.T) {
 	w := newWorld(t)
 	a, b := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2!"), listed("b", 2, "http:80>8080", "10.2.0.1")
@@ -164,7 +164,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestMergeLeavesItsInputs: neither shares nor what stands are changed.
+// TestMergeLeavesItsInputs: neither shares nor current objects are changed.
 func TestMergeLeavesItsInputs(t *testing.T) {
 	w := newWorld(t)
 	build := func() []Share {
@@ -185,8 +185,8 @@ func TestMergeLeavesItsInputs(t *testing.T) {
 	}
 }
 
-// TestNotReadyIsPublished: an address that is published though it does not serve is no less than it
-// stands as, so that what is added is no reason to write of Endpoints that may only lose.
+// TestNotReadyIsPublished: an address that is published though it does not serve loses nothing, so
+// that an addition is no reason to write Endpoints from which one may only remove.
 func TestNotReadyIsPublished(t *testing.T) {
 	share := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2")
 	for i := range share.Given.Endpoints {

@@ -15,9 +15,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// TestStories plays the stories of testdata/stories: each step changes what members give, what is
-// asked for, what stands or what the server refuses; then the replica is compared, and what
-// comes of it written, until nothing is left to do. What a line may say is in Apply; an address is
+// TestStories plays the stories of testdata/stories: each step changes what members contribute, what is
+// asked for, the current objects or what the server refuses; then the replica is compared, and the
+// actions are carried out, until nothing is left to do. What a line may say is in Apply; an address is
 // followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
@@ -30,7 +30,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is one replica: what its members give, and what stands.
+// story is one replica: what its members contribute, and its current objects.
 type story struct {
 	*world
 	shares   map[string]Share
@@ -63,7 +63,7 @@ func (s *story) Apply(line string) error {
 			one.SourceOpen = words[0] == "open" || words[0] == "away"
 			s.shares[name] = one
 		}
-	case "keep": // MEMBER ADDRESS…: their question is open
+	case "missing": // MEMBER ADDRESS…: a list lacks them, and they are asked for
 		one := s.shares[rest[0]]
 		one.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, slices.Contains(rest[1:], e.Addr.String()) }
 		s.shares[rest[0]] = one
@@ -199,7 +199,7 @@ func (s *story) annotate(m *Meta, key, value string) {
 	m.Annotations[key] = value
 }
 
-// Step compares and writes, and says what it comes to.
+// Step compares and writes, and says what follows.
 func (s *story) Step() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	var waiting Waiting
@@ -225,7 +225,7 @@ func (s *story) Step() (out []string) {
 	return out
 }
 
-// write carries actions out, as far as the server takes them, and returns of how many there is news.
+// write carries actions out, as far as the server accepts them, and returns how many changed anything.
 func (s *story) write(round int, actions []Action, say func(string, ...any)) (n int) {
 	for _, a := range actions {
 		text := fmt.Sprintf("%d %s: %s %s %s: %s", round, a.Lane(), a.Verb, a.Kind, a.Name, why(&a))
@@ -248,7 +248,7 @@ func (s *story) write(round int, actions []Action, say func(string, ...any)) (n 
 	return n
 }
 
-// tell says what stands of ours.
+// tell says which objects of ours exist.
 func (s *story) tell(say func(string, ...any)) {
 	if of := s.now.Service; of != nil && of.Owned && s.shows {
 		say("Service: %s; %s", of.Labels, strings.Join(shown(of.Annotations), "; "))

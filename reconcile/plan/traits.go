@@ -18,14 +18,14 @@ const overCapacity = "truncated"
 
 // traits are the labels and annotations of an object.
 type traits struct {
-	// left is true where the source is unknown: what stands stays.
+	// left is true where the source is unknown: what the object has stays.
 	left bool
 	// marks are the labels that the object must carry for what it is: they are compared by value.
 	marks map[string]string
-	// labels and annotations are those of the source, and applied a hash of them; what stands
-	// beside it is what it was made of, whatever others have added, so it is not compared by
-	// value. The keys of the annotations follow it, so that one that is gone from the source goes
-	// from the replica.
+	// labels and annotations are those of the source. applied is a hash of them, which the object
+	// carries, so that others may add labels and annotations: they are not compared by value. The
+	// keys of the annotations follow the hash, so that one that the source loses is removed from
+	// the replica.
 	labels, annotations map[string]string
 	applied             string
 }
@@ -58,8 +58,8 @@ func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *sync
 	return t
 }
 
-// stands reports whether a standing object carries what it must and what was wanted.
-func (t *traits) stands(m *Meta) bool {
+// carriedBy reports whether a current object carries what it must and what is wanted.
+func (t *traits) carriedBy(m *Meta) bool {
 	for key, wanted := range t.marks {
 		if value, found := m.Labels.Lookup(key); !found || value != wanted {
 			return false
@@ -68,12 +68,12 @@ func (t *traits) stands(m *Meta) bool {
 	return t.left || m.Annotations[syncer.AnnotationApplied] == t.applied
 }
 
-// dress gives an action the labels and annotations of its object; standing is nil for one
-// that is made. What others have annotated stays, and so do labels where the source is unknown.
-func (a *Action) dress(standing *Meta, t *traits) {
+// dress sets the labels and annotations of an action; current is nil for an object that is created.
+// Annotations of others stay, and so do labels where the source is unknown.
+func (a *Action) dress(current *Meta, t *traits) {
 	a.Labels, a.Annotations = map[string]string{}, map[string]string{}
-	if standing != nil {
-		maps.Copy(a.Annotations, standing.Annotations)
+	if current != nil {
+		maps.Copy(a.Annotations, current.Annotations)
 		for _, key := range []string{syncer.AnnotationTriggerTime, syncer.AnnotationOverCapacity, syncer.AnnotationReserve} {
 			delete(a.Annotations, key)
 		}
@@ -86,8 +86,8 @@ func (a *Action) dress(standing *Meta, t *traits) {
 		maps.Copy(a.Labels, t.labels)
 		maps.Copy(a.Annotations, t.annotations)
 		a.Annotations[syncer.AnnotationApplied] = t.applied
-	case standing != nil:
-		maps.Copy(a.Labels, standing.Labels.Map())
+	case current != nil:
+		maps.Copy(a.Labels, current.Labels.Map())
 	}
 	maps.Copy(a.Labels, t.marks)
 	a.Annotations[syncer.AnnotationReplica] = a.Replica.String()

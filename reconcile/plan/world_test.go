@@ -38,7 +38,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, now: Current{Key: shopWeb, Namespace: NamespaceActive}, ports: map[string][]syncer.Port{}}
 }
 
-// meta finds the metadata of an object that stands; nil where there is none.
+// meta finds the metadata of a current object; nil where there is none.
 func (w *world) meta(o Object) *Meta {
 	switch o.Kind {
 	case KindService:
@@ -91,7 +91,7 @@ func (w *world) apply(a Action) {
 	}
 }
 
-// after is what stands when the actions have been carried out.
+// after is the current state when the actions have been carried out.
 func (c Current) after(actions []Action) Current {
 	c.Slices = slices.Clone(c.Slices)
 	for i := range actions {
@@ -143,7 +143,7 @@ func read(t testing.TB, s *Slice) {
 	}
 }
 
-// check holds what an API server would not take, and what nobody may ask of it.
+// check reports what an API server would not accept, and what nobody may ask of it.
 func (w *world) check(a *Action) {
 	w.t.Helper()
 	fail := func(format string, args ...any) {
@@ -191,7 +191,7 @@ func (w *world) check(a *Action) {
 
 func (w *world) checkSlice(a *Action, fail func(string, ...any)) {
 	s := a.Slice
-	if before, stands := w.ports[s.Name]; stands && !slices.Equal(before, s.Ports) {
+	if before, exists := w.ports[s.Name]; exists && !slices.Equal(before, s.Ports) {
 		fail("its ports change from %v to %v", before, s.Ports)
 	}
 	if len(s.Endpoints) > 1000 || s.Name != a.Name || !strings.HasPrefix(s.Name, shopWeb.Name) {
@@ -229,7 +229,7 @@ func (w *world) settle(shares []Share, s Settings) {
 	w.t.Fatal("no end of writing")
 }
 
-// endpoints are what stands of ours in slices and in Endpoints.
+// endpoints are the current endpoints in slices and Endpoints of ours.
 func (w *world) endpoints() (sliced, whole []syncer.Endpoint) {
 	for i := range w.now.Slices {
 		for _, e := range w.now.Slices[i].Endpoints {

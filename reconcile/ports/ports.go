@@ -20,18 +20,18 @@ type Source struct {
 	Ports  []syncer.ServicePort
 	// ByHand is true where the endpoints are written by hand.
 	ByHand bool
-	// Serves reports whether endpoints that stand of the member have a port of that name.
+	// Serves reports whether published endpoints of the member have a port of that name.
 	Serves func(name string) bool
 
-	// changes is what ports become, by their names, that have another name in the replica, or are
-	// lost: nil.
+	// changes are the ports, by name, that have another name in the replica; nil for one that is
+	// lost.
 	changes map[string]*port
 }
 
 // port is a port of a replica.
 type port struct {
 	syncer.ServicePort
-	// owner is whose it is, targets are what the sources say, the owner first.
+	// owner is the member whose port it is, targets are those of the sources, the owner first.
 	owner   string
 	targets []syncer.TargetPort
 }
@@ -41,7 +41,7 @@ type Union struct {
 	// Conflicts are what the Services disagree about.
 	Conflicts []Conflict
 
-	left   bool // the first are those of the replica's Service as it stands
+	left   bool // the first are those of the replica's current Service
 	byHand bool
 	ports  []*port
 }
@@ -52,21 +52,21 @@ type Conflict struct{ Member, Message string }
 // Unite merges the ports of the sources, which come oldest first. Ports are one where protocol and number are; the oldest names it:
 //
 //	oldest     younger       replica    the younger one's endpoints
-//	http 80    http 80       http 80    keep the port
+//	http 80    http 80       http 80    retain the port
 //	http 80    web 80        http 80    have it under the name http
 //	http 80    http 8080     http 80    lose the port: conflict
-//	http 80    https 443     both       keep the port
+//	http 80    https 443     both       retain the port
 //	http 80    (none) 80     http 80    have it under the name http
 //	http 80    (none) 8080   http 80    likewise, when both have just this one
 //	(none) 80  http 80       (none) 80  have it without a name
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
-//	no ports   http 80       http 80    keep the port; those of the older are absent: conflict
+//	no ports   http 80       http 80    retain the port; those of the older are absent: conflict
 //
-// Where the replica's Service stays as it stands, its ports are the oldest: standing, else nil.
-// What a member serves already it does not lose to them.
-func Unite(standing []syncer.ServicePort, sources []*Source) *Union {
-	u := &Union{left: standing != nil}
-	for _, p := range standing {
+// Where the replica's Service stays as it is, its ports are the oldest: current, else nil. A member
+// does not lose a port to them that it serves already.
+func Unite(current []syncer.ServicePort, sources []*Source) *Union {
+	u := &Union{left: current != nil}
+	for _, p := range current {
 		u.ports = append(u.ports, &port{ServicePort: p, owner: "the replica"})
 	}
 	for _, s := range sources {
@@ -136,13 +136,13 @@ func (u *Union) Fit(s *Source, endpoints []syncer.Endpoint) []syncer.Endpoint {
 	if len(s.changes) == 0 && !(len(u.ports) > 0 && slices.ContainsFunc(endpoints, portless)) {
 		return endpoints
 	}
-	kept := make([]syncer.Endpoint, 0, len(endpoints))
+	fitted := make([]syncer.Endpoint, 0, len(endpoints))
 	for _, e := range endpoints {
 		if e.Ports = s.renamed(e.Ports); len(e.Ports) > 0 || len(u.ports) == 0 {
-			kept = append(kept, e)
+			fitted = append(fitted, e)
 		}
 	}
-	return kept
+	return fitted
 }
 
 // renamed applies the changes to a list of ports; names stay unique.
@@ -164,9 +164,9 @@ func (s *Source) renamed(ports []syncer.Port) []syncer.Port {
 
 // acceptable returns the ports that a Service may have.
 func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
-	var kept []syncer.ServicePort
+	var accepted []syncer.ServicePort
 	for _, p := range ports {
-		taken := slices.ContainsFunc(kept, func(k syncer.ServicePort) bool {
+		taken := slices.ContainsFunc(accepted, func(k syncer.ServicePort) bool {
 			return k.Name == p.Name || k.Protocol == p.Protocol && k.Port == p.Port
 		})
 		unnamed := p.Name == "" && len(ports) > 1
@@ -176,9 +176,9 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 		if p.AppProtocol != nil && !syncer.IsQualifiedName(*p.AppProtocol) {
 			p.AppProtocol = nil
 		}
-		kept = append(kept, p)
+		accepted = append(accepted, p)
 	}
-	return kept
+	return accepted
 }
 
 // portText renders a port for people.
@@ -196,7 +196,7 @@ const opaqueTarget = "by-endpoint"
 // target decides the targetPort that consumers see. Where it is numeric, some of
 // them send traffic to that number at every address whose slice port they cannot
 // match by name; so a number is written only if it is true of every endpoint, and of those that
-// are written by hand nobody knows. Otherwise the port's name stands there, which switches that
+// are written by hand nobody knows. Otherwise the port's name is written, which switches that
 // fallback off.
 func (p *port) target(byHand bool) syncer.TargetPort {
 	agreed := p.targets[0]

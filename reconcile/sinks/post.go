@@ -31,7 +31,7 @@ type result string
 
 const (
 	resultOK          result = "ok"
-	resultRefused     result = "refused"      // 400, 409, 413, 422: it does not take what was sent
+	resultRefused     result = "refused"      // 400, 409, 413, 422: it does not accept what was sent
 	resultThrottled   result = "throttled"    // 429
 	resultServerError result = "server_error" // any other status
 	resultTimeout     result = "timeout"
@@ -59,7 +59,7 @@ const (
 type client struct {
 	url, agent string
 	auth       Auth
-	last       *http.Client // as long as somebody has it, client-go gives its connection to the next
+	last       *http.Client // as long as it is referenced, client-go shares its connection with the next
 }
 
 // send makes one request. ctx ends with the time that it may take.
@@ -151,7 +151,7 @@ func (c *client) http() (*http.Client, error) {
 	return through, nil
 }
 
-// Check reports why a receiver cannot be told: what is wrong with the files, that nobody
+// Check reports why nothing can be sent to a receiver: what is wrong with the files, that nobody
 // answers at the URL, or that the credentials are refused. It asks by HEAD, and any other
 // answer will do.
 func Check(ctx context.Context, url string, a Auth) error {

@@ -64,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that says nothing is given up with the context; one that is not there is told apart.
+// A request to a silent receiver ends with the context; one that is not reached has a result of its own.
 func TestNoAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	c := &client{url: server.URL}

@@ -24,14 +24,14 @@ const (
 	mediaType     = "application/cloudevents-batch+json"
 )
 
-// service is what receivers are told of a replica. It is never changed.
+// service is what receivers are sent of a replica. It is immutable.
 type service struct {
 	labels    map[string]string
 	endpoints json.RawMessage
 	ready     map[netip.AddrPort]bool // those that are; an endpoint without ports by port 0
 }
 
-// endpoint is one address of a Service with the ports that it serves there, as it is told.
+// endpoint is one address of a Service with the ports that it serves there, as it is sent.
 type endpoint struct {
 	Address     string `json:"address"`
 	Ports       []port `json:"ports"`
@@ -50,7 +50,7 @@ type port struct {
 	AppProtocol string `json:"appProtocol,omitempty"`
 }
 
-// newService makes what is told of a replica whose Service has the labels.
+// newService returns what is sent of a replica whose Service has the labels.
 func newService(labels map[string]string, backends []plan.Backend) *service {
 	s, endpoints := &service{labels: labels, ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
 	for i := range backends {
@@ -80,7 +80,7 @@ func marshal(plain any) json.RawMessage {
 	return text
 }
 
-// equal reports whether two Services are the same to a receiver; nil is one that is not there.
+// equal reports whether two Services are the same to a receiver; nil is one that does not exist.
 func (s *service) equal(o *service) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -88,9 +88,9 @@ func (s *service) equal(o *service) bool {
 	return bytes.Equal(s.endpoints, o.endpoints)
 }
 
-// takesAway reports whether traffic loses something from one state of a Service to another; nil is
-// one that is not there.
-func takesAway(from, to *service) bool {
+// removes reports whether an endpoint stops serving from one state of a Service to another; nil is
+// one that does not exist.
+func removes(from, to *service) bool {
 	if from == nil || to == nil {
 		return to == nil
 	}

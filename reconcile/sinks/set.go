@@ -21,7 +21,7 @@ type Options struct {
 	Instance, Version string
 	// Hold is leader.Permit.Hold.
 	Hold func(context.Context) (bounded context.Context, release func(), ok bool)
-	// Observe is told about each request; it must not wait.
+	// Observe is called for each request; it must not wait.
 	Observe func(sink, result string)
 	Logger  *slog.Logger
 }
@@ -31,7 +31,7 @@ type Spec struct {
 	// Name tells it from others, URL is where requests go.
 	Name, URL string
 	Auth      Auth
-	// Selects says which replicas it is told of, by name and labels of the replica's Service.
+	// Selects says which replicas are sent, by name and labels of the replica's Service.
 	Selects func(replica syncer.Key, labels map[string]string) bool
 	// Window is how long a Service that differs gathers changes, RemovalWindow the same
 	// where the difference takes something away.
@@ -57,8 +57,8 @@ type Set struct {
 // New returns a Set without sinks.
 func New(o Options) *Set { return &Set{opts: o} }
 
-// Configure makes the sinks what they are to be. One that is new, or has changed, knows
-// nothing until all replicas were told again.
+// Configure replaces the sinks. One that is new, or has changed, knows nothing until all replicas
+// were told again.
 func (s *Set) Configure(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,9 +82,9 @@ func (s *Set) Configure(specs []Spec) {
 	}
 }
 
-// Run tells the receivers until ctx is done, and returns when nothing is told any more. all
+// Run sends to the receivers until ctx is done, and returns when nothing is sent any more. all
 // returns the replicas that there are, false while that is not known: an inventory waits until
-// each of them was told.
+// Tell was called for each of them.
 func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
 	s.mu.Lock()
 	s.begin = func(one *sink) {
@@ -103,8 +103,8 @@ func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool
 	s.running.Wait()
 }
 
-// Tell takes what a replica is to be, by the labels of its Service and its backends, which are
-// asked for where there is a sink; nil: nobody wants it. It waits for nothing.
+// Tell records what a replica is to be: the labels of its Service and its backends, which are
+// computed where there is a sink; nil: nobody wants it. It waits for nothing.
 func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []plan.Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,18 +118,18 @@ func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []p
 	}
 }
 
-// Status returns how each sink stands, in the order of the configuration.
+// Status returns the state of each sink, in the order of the configuration.
 func (s *Set) Status() (all []metrics.SinkStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.sinks {
-		all = append(all, one.is(time.Now()))
+		all = append(all, one.report(time.Now()))
 	}
 	return all
 }
 
-// is tells how the sink stands. What is refused counts in no lag.
-func (s *sink) is(now time.Time) metrics.SinkStatus {
+// report returns the state of the sink. What is refused counts in no lag.
+func (s *sink) report(now time.Time) metrics.SinkStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.status

@@ -44,11 +44,11 @@ type state struct {
 	// now is what it is, sent what the last request told, and acked what was last acknowledged; nil:
 	// not there.
 	now, sent, acked *service
-	// due is when it is to be told; zero: it is as it was acknowledged. takes is whether
-	// the difference takes something away.
+	// due is when it is to be sent; zero: it is as it was acknowledged. takes is whether
+	// the difference removes something.
 	due   time.Time
 	takes bool
-	// refused is true of one that the receiver does not take as it is.
+	// refused is true of one that the receiver does not accept as it is.
 	refused bool
 }
 
@@ -89,7 +89,7 @@ func newSink(spec Spec, o *Options) *sink {
 	return s
 }
 
-// tell takes what a replica is; nil: it is not there. One that is not selected is not there either.
+// tell records what a replica is; nil: it does not exist, nor does one that is not selected.
 func (s *sink) tell(key syncer.Key, now *service, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +112,12 @@ func (s *sink) tell(key syncer.Key, now *service, at time.Time) {
 	}
 }
 
-// lockedSchedule decides when a Service is told. A window begins with the first change in it;
+// lockedSchedule decides when a Service is sent. A window begins with the first change in it;
 // a removal does not wait for one that another change has begun.
 func (s *sink) lockedSchedule(is *state, at time.Time) {
 	takes, window := is.takes, time.Duration(0)
 	if is.acked != unknown {
-		if takes, window = takesAway(is.acked, is.now), s.spec.Window; takes {
+		if takes, window = removes(is.acked, is.now), s.spec.Window; takes {
 			window = s.spec.RemovalWindow
 		}
 	}
@@ -194,7 +194,7 @@ func (s *sink) post(ctx context.Context, body []byte) outcome {
 }
 
 // take makes the events of the next request: the inventory when it is due, else Services,
-// those first of which something is taken away.
+// those first of which something is removed.
 func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []*state, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +232,8 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 	return batch, events, rest
 }
 
-// lockedInventory names all Services, and has those that are as they were acknowledged told
-// once more: a receiver may have lost them. It is nil while not every replica was told.
+// lockedInventory names all Services, and has those that are as they were acknowledged sent
+// once more: a receiver may have lost them. It is nil while not every replica is known.
 func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{}, bool)) []byte {
 	keys, known := all()
 	for key := range keys {
@@ -249,7 +249,7 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 		case is.now != nil:
 			names = append(names, key.String())
 			if is.acked == nil {
-				is.acked = unknown // a receiver that has it from another process keeps it
+				is.acked = unknown // a receiver that has it from another process still has it
 			}
 		case is.due.IsZero() && !exists:
 			delete(s.services, key)
@@ -265,7 +265,7 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 	return s.event(typeInventory, "", s.generation, now, inventory{s.generation, names})
 }
 
-// land takes what became of a request.
+// land applies the outcome of a request.
 func (s *sink) land(batch []*state, o outcome, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // receiver is one that can be ill. answer says what becomes of a request that tells of these
-// Services; nil: it is taken.
+// Services; nil: it is accepted.
 type receiver struct {
 	mu       sync.Mutex
 	answer   func(names []string) outcome
@@ -212,8 +212,8 @@ func (w *world) expect(t *testing.T, want string) {
 	}
 }
 
-// Additions gather for a window that begins with the first; what takes away is told at once,
-// with all that came; what came and went is not told at all.
+// Additions gather for a window that begins with the first; a removal is sent at once, with all
+// that came; what came and went is not sent at all.
 func TestWindows(t *testing.T) {
 	play(t, 2*time.Second, 0, nil, func(w *world) {
 		w.tell("web", "1,2")
@@ -254,7 +254,7 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// What takes away goes first, requests keep to their rate, and whoever tells never waits.
+// Removals go first, requests obey their rate, and whoever tells never waits.
 func TestOrderAndRate(t *testing.T) {
 	play(t, 0, 0, nil, func(w *world) {
 		w.tell("s0", "1,2")
@@ -279,7 +279,7 @@ func TestOrderAndRate(t *testing.T) {
 	})
 }
 
-// Only what differs from what was acknowledged is told, and in its newest state, however ill
+// Only what differs from what was acknowledged is sent, and in its newest state, however ill
 // the receiver is.
 func TestFailures(t *testing.T) {
 	for name, o := range map[string]outcome{
@@ -307,7 +307,7 @@ func TestFailures(t *testing.T) {
 			w.tell("web", "1")
 			w.receiver.set(func([]string) outcome { return o })
 			pass(time.Millisecond)
-			w.tell("web", "3") // as it was acknowledged; but who knows what was taken
+			w.tell("web", "3") // as it was acknowledged; but who knows what was accepted
 			w.told()
 			w.receiver.set(nil)
 			pass(time.Minute)
@@ -388,7 +388,7 @@ func TestStartAndInventory(t *testing.T) {
 	})
 }
 
-// What an inventory named is told as deleted though this process has told nothing of it: another one had.
+// What an inventory named is sent as deleted though this process has sent nothing of it: another one had.
 func TestGoneAfterTheInventory(t *testing.T) {
 	play(t, time.Minute, time.Minute, nil, func(w *world) {
 		w.has["a"] = "1"
@@ -407,7 +407,7 @@ func TestGoneAfterTheInventory(t *testing.T) {
 	})
 }
 
-// A sink is told what it selects; what it selects no longer is deleted. One that changes begins anew.
+// A sink gets what it selects; what it selects no longer is deleted. One that changes starts from nothing.
 func TestSelectionAndConfiguration(t *testing.T) {
 	even := func(key syncer.Key, labels map[string]string) bool {
 		return labels["name"] == key.Name && key.Name < "c"
@@ -441,7 +441,7 @@ func TestSelectionAndConfiguration(t *testing.T) {
 	})
 }
 
-// Nothing is sent without the Permit, and what is under way when leadership ends is given up.
+// Nothing is sent without the Permit, and what is under way when leadership ends is cancelled.
 func TestOnlyTheLeaderTells(t *testing.T) {
 	play(t, 0, 0, nil, func(w *world) {
 		w.held.Store(false)

@@ -46,16 +46,16 @@ func objectMeta(a *plan.Action, rest *cache.Rest) metav1.ObjectMeta {
 	}
 	if a.Verb == plan.Update {
 		m.UID, m.ResourceVersion = types.UID(a.UID), a.ResourceVersion
-		// One empty entry tells the server to forget who set which field; it does not begin
-		// anew until somebody applies. Keeping that record is a large part of what a PUT costs
-		// it: without, both kinds are visible in 1.9 times the null relay's time, with it in
+		// One empty entry makes the server forget who set which field; it does not begin
+		// again until somebody applies. That record is a large part of what a PUT costs the
+		// server: without, both kinds are visible in 1.9 times the null relay's time, with it in
 		// 2.3 (e2e/cmd/benchlatency).
 		m.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	}
 	return m
 }
 
-// service repeats the rest of the spec that stands: an update without families makes IPv4 of a Service that had IPv6 alone.
+// service repeats the rest of the current spec: an update without families makes a Service of IPv6 alone one of IPv4.
 func service(a *plan.Action, rest *cache.Rest) *corev1.Service {
 	out := &corev1.Service{ObjectMeta: objectMeta(a, rest), Spec: rest.Former()}
 	s := &out.Spec
@@ -98,7 +98,7 @@ func addresses(in []syncer.Address) []corev1.EndpointAddress {
 	return out
 }
 
-// slice belongs to the replica's Service, which takes its slices along when it goes.
+// slice has the replica's Service as owner: the slices are deleted with it.
 func slice(a *plan.Action, rest *cache.Rest) *discoveryv1.EndpointSlice {
 	out := &discoveryv1.EndpointSlice{
 		ObjectMeta: objectMeta(a, rest), AddressType: discoveryv1.AddressType(a.Slice.Family),

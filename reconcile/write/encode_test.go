@@ -43,7 +43,7 @@ func asked(a *plan.Action) content {
 	return c
 }
 
-func stands(o *cache.Object) (c content, m plan.Meta) {
+func current(o *cache.Object) (c content, m plan.Meta) {
 	switch o.Kind {
 	case plan.KindService:
 		c.Ports, m = o.Service.Ports, o.Service.Meta
@@ -56,8 +56,8 @@ func stands(o *cache.Object) (c content, m plan.Meta) {
 	return c, m
 }
 
-// What is created, updated and deleted through a server stands as it was asked for, and an
-// update carries on what others put on it.
+// What is created, updated and deleted through a server is as it was asked for, and an update
+// carries on what others put on it.
 func TestRoundTrip(t *testing.T) {
 	d, b := newValues(t), newBench(t, apitest.New(t))
 	defer b.session.Close()
@@ -68,27 +68,27 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, meta := stands(o)
+			got, meta := current(o)
 			if !o.Owned || !reflect.DeepEqual(got, asked(&a)) {
-				t.Fatalf("asked for was\n%+v, stands is\n%+v", asked(&a), got)
+				t.Fatalf("asked for was\n%+v, current is\n%+v", asked(&a), got)
 			}
 			edit(b, kind, a.Name)
-			o, _ = b.Send(t.Context(), a) // it stands already: a read shows the edit
-			_, meta = stands(o)
+			o, _ = b.Send(t.Context(), a) // it exists already: a read shows the edit
+			_, meta = current(o)
 			next := d.action(kind)
 			next.Verb, next.UID, next.ResourceVersion, next.Rest = plan.Update, meta.UID, meta.ResourceVersion, meta.Rest
 			if o, err = b.Send(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
-			if got, meta = stands(o); !reflect.DeepEqual(got, asked(&next)) {
-				t.Fatalf("asked for was\n%+v, stands is\n%+v", asked(&next), got)
+			if got, meta = current(o); !reflect.DeepEqual(got, asked(&next)) {
+				t.Fatalf("asked for was\n%+v, current is\n%+v", asked(&next), got)
 			}
 			unmanaged(b, kind, a.Name)
 			next.ResourceVersion, next.Rest = meta.ResourceVersion, nil // or it would stay for its finalizer
 			if o, err = b.Send(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
-			_, meta = stands(o)
+			_, meta = current(o)
 			remove := plan.Action{Verb: plan.Delete, Kind: kind, Replica: web, Name: a.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion}
 			if o, err = b.Send(t.Context(), remove); err != nil || !o.Gone || o.UID != meta.UID || o.Object != a.Object() {
 				t.Fatalf("deleted is %+v, %v", o, err)
@@ -116,7 +116,7 @@ func edit(b *bench, kind plan.Kind, name string) {
 	}
 }
 
-// unmanaged fails unless an update kept what others put on the object, but for their record in
+// unmanaged fails unless an update retained what others put on the object, but for their record in
 // managedFields and what no replica has.
 func unmanaged(b *bench, kind plan.Kind, name string) {
 	b.Helper()

@@ -15,14 +15,14 @@ import (
 // Meaning is what the error of Send means.
 //
 //   - WriteOK: there is none, the write was done.
-//   - WriteConflict, WriteExists, WriteNotFound: it was compared with what does not stand any
-//     more. Send has read what does.
+//   - WriteConflict, WriteExists, WriteNotFound: it was compared with what is not current any
+//     more. Send has read what is.
 //   - WriteThrottled: the server has too much to do; see kube.RetryAfter.
 //   - WriteForbidden, WriteInvalid: the server refuses what is in the object, or who sends
 //     it, and will again.
-//   - WriteTimeout: there was no answer in time. WriteFailed: it broke, or tells nothing, as a
-//     webhook does that cannot be reached. After both nobody knows whether the write was
-//     done; the stream shows it if so.
+//   - WriteTimeout: there was no answer in time. WriteFailed: the connection broke, or the answer
+//     tells nothing, as when a webhook cannot be reached. After both it is not known whether the
+//     write was done; the stream shows it if so.
 func Meaning(err error) metrics.WriteResult {
 	switch {
 	case err == nil:
@@ -46,20 +46,20 @@ func Meaning(err error) metrics.WriteResult {
 	return metrics.WriteFailed
 }
 
-// Lost reports whether the way to the server broke: it says nothing of the object.
+// Lost reports whether the connection to the server broke: the error says nothing of the object.
 func Lost(err error) bool {
 	_, answered := errors.AsType[*apierrors.StatusError](err)
 	return !answered && Meaning(err) == metrics.WriteFailed
 }
 
-// Outdated reports whether the action was compared with what does not stand any more: what
-// does is to be read.
+// Outdated reports whether the action was compared with what is not current any more: the
+// object is to be read.
 func Outdated(result metrics.WriteResult) bool {
 	return result == metrics.WriteConflict || result == metrics.WriteExists || result == metrics.WriteNotFound
 }
 
-// TakesLess reports whether what the object loses is to be sent by itself next: the answer was none
-// of success, not found, a conflict and too many requests.
+// TakesLess reports whether the removals of the object are to be sent by themselves next: the answer
+// was none of success, not found, a conflict and too many requests.
 func TakesLess(result metrics.WriteResult) bool {
 	return result != metrics.WriteOK && result != metrics.WriteThrottled && !Outdated(result)
 }

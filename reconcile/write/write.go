@@ -21,14 +21,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// The deadlines of requests. That of whatever can hold up a removal is short: what takes an
-// address away, and what is written to an object that has addresses.
+// The deadlines of requests. That of whatever can delay a removal is short: what removes an
+// address, and what is written to an object that has addresses.
 const (
 	addressDeadline = 5 * time.Second
 	otherDeadline   = 30 * time.Second
 )
 
-// Deadline is for how long the answer to an action is waited for.
+// Deadline is how long the answer to an action may take.
 func Deadline(a *plan.Action) time.Duration {
 	if a.Lane() == plan.Removal || a.Kind == plan.KindEndpoints || a.Kind == plan.KindEndpointSlice {
 		return addressDeadline
@@ -36,37 +36,37 @@ func Deadline(a *plan.Action) time.Duration {
 	return otherDeadline
 }
 
-// Session is what a *kube.Session gives to a Writer.
+// Session is what a Writer needs of a *kube.Session.
 type Session interface {
 	Clientset() kubernetes.Interface
 	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (kube.Object, error)
 }
 
-// Observer is told of each request that was sent; *metrics.Metrics is one.
+// Observer is called for each request that was sent; *metrics.Metrics is one.
 type Observer interface {
 	Write(kind, verb string, result metrics.WriteResult)
 }
 
-// Writer sends actions; nothing else in Tributary changes what stands of replicas. It is safe
-// for concurrent use.
+// Writer sends actions; nothing else in Tributary changes objects of replicas. It is safe for
+// concurrent use.
 //
-// It uses the REST clients below the typed ones: those wait out a server's Retry-After inside
-// of the call, with the place held.
+// It uses the REST clients below the typed ones, which would wait out a server's Retry-After
+// inside the call, with the place held.
 type Writer struct {
 	session  func(context.Context) (Session, error)
 	instance string
 	observer Observer
 }
 
-// New returns a Writer for an installation. session is asked for each request.
+// New returns a Writer for an installation. session is called for each request.
 func New(session func(context.Context) (Session, error), instance string, observer Observer) *Writer {
 	return &Writer{session: session, instance: instance, observer: observer}
 }
 
-// Send sends one action, within a deadline of seconds. o is what is known to stand since,
-// or to be gone: what the answer showed, or where that says that something else stands than
-// the action was compared with, what a read shows. It is nil where nothing is known. Meaning
-// says what to make of the error.
+// Send sends one action, within a deadline of seconds. o is the object as it is known to be
+// afterwards, or to be gone: as the answer shows it or, where that says that the action was
+// compared with an outdated object, as a read shows it. It is nil where nothing is known.
+// Meaning says what the error means.
 func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(&a))
 	defer cancel()
@@ -100,7 +100,7 @@ func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.
 	return After(a, answer, w.instance), nil
 }
 
-// Deletion are the options of an action that deletes: what goes is what it was compared with.
+// Deletion are the options of an action that deletes: the preconditions are what it was compared with.
 func Deletion(a *plan.Action) *metav1.DeleteOptions {
 	return &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion)}}
 }
@@ -114,8 +114,8 @@ func After(a *plan.Action, answer runtime.Object, instance string) *cache.Object
 	return Gone(a)
 }
 
-// Gone says that what the action was compared with does not stand any more; nil where that
-// was nothing.
+// Gone says that what the action was compared with does not exist any more; nil where that was
+// nothing.
 func Gone(a *plan.Action) *cache.Object {
 	if a.UID == "" {
 		return nil
@@ -123,7 +123,7 @@ func Gone(a *plan.Action) *cache.Object {
 	return &cache.Object{Object: a.Object(), Replica: a.Replica, UID: a.UID, Gone: true}
 }
 
-// read asks what stands under the object's name; nil where the cluster does not tell.
+// read gets the object of that name; nil where the cluster does not tell.
 func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
 	object, err := session.Ask(ctx, cache.Kinds[a.Kind].Resource, syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
 	switch {

@@ -23,8 +23,8 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// Each answer means something, and after one that says that something else stands, Send tells
-// what does.
+// Each answer has a meaning, and after one that says that the object is another now, Send returns
+// that.
 func TestAnswers(t *testing.T) {
 	d, b := newValues(t), newBench(t, apitest.New(t))
 	defer b.session.Close()
@@ -56,10 +56,10 @@ func TestAnswers(t *testing.T) {
 		action plan.Action
 		fault  func(apitest.Request) *apitest.Fault
 		want   metrics.WriteResult
-		stands string // by UID; "gone", or nothing is known
+		object string // by UID; "gone", or nothing is known
 		after  time.Duration
 	}{
-		{"it stands already", create, nil, metrics.WriteExists, o.UID, 0},
+		{"it exists already", create, nil, metrics.WriteExists, o.UID, 0},
 		{"it has changed since", old, nil, metrics.WriteConflict, o.UID, 0},
 		{"another is deleted", other, nil, metrics.WriteConflict, o.UID, 0},
 		{"another is updated", update, nil, metrics.WriteConflict, o.UID, 0},
@@ -79,14 +79,14 @@ func TestAnswers(t *testing.T) {
 			if Meaning(err) != c.want || kube.RetryAfter(err) != c.after || !strings.Contains(err.Error(), c.action.Object().String()) {
 				t.Fatalf("the error is %v (%s, after %v), want %s", err, Meaning(err), kube.RetryAfter(err), c.want)
 			}
-			stands := ""
+			object := ""
 			if o != nil {
-				if stands = o.UID; o.Gone {
-					stands = "gone"
+				if object = o.UID; o.Gone {
+					object = "gone"
 				}
 			}
-			if stands != c.stands {
-				t.Errorf("what stands is %q, want %q", stands, c.stands)
+			if object != c.object {
+				t.Errorf("the object is %q, want %q", object, c.object)
 			}
 			if less := TakesLess(c.want); less == slices.Contains([]metrics.WriteResult{metrics.WriteConflict, metrics.WriteExists, metrics.WriteNotFound, metrics.WriteThrottled}, c.want) {
 				t.Errorf("after %s less is sent: %t", c.want, less)

@@ -41,17 +41,17 @@ func main() {
 	}
 }
 
-// serve takes requests until ctx is done.
+// serve accepts requests until ctx is done.
 func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	group.Go(func() { r.keep(ctx) })
+	group.Go(func() { r.repair(ctx) })
 	server := &http.Server{Addr: listen, Handler: handler(r, tokenFile), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
 	group.Go(func() {
 		<-ctx.Done()
-		_ = server.Close() // what is not acknowledged is told again
+		_ = server.Close() // what is not acknowledged is sent again
 	})
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -101,7 +101,7 @@ func handler(r *receiver, tokenFile string) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if err := r.take(events); err != nil { // it is told again, in its newest state
+		if err := r.take(events); err != nil { // it is sent again, in its newest state
 			slog.Error("HAProxy is not as it should be", "error", err)
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// keepEvery is the time between two looks at HAProxy: for servers that have drained, and for
-	// an HAProxy that was started anew and knows none.
-	keepEvery = time.Second
+	// repairEvery is the time between two looks at HAProxy: for servers that have drained, and for
+	// an HAProxy that has restarted and knows none.
+	repairEvery = time.Second
 	// socketTimeout bounds one command.
 	socketTimeout = 5 * time.Second
 )
 
-// receiver keeps the servers of HAProxy equal to what it was told last.
+// receiver keeps the servers of HAProxy equal to what was last sent.
 type receiver struct {
 	run func(command string) (string, error)
 
 	mu sync.Mutex
-	// told is what was told last of each Service that has a backend, by that.
+	// told is what was last sent of each Service that has a backend, by backend.
 	told map[string]service
 }
 
@@ -52,7 +52,7 @@ func newReceiver(run func(string) (string, error)) *receiver {
 	return &receiver{run: run, told: map[string]service{}}
 }
 
-// take makes HAProxy what events say, unless something newer was told.
+// take applies events to HAProxy, unless something newer was received.
 func (r *receiver) take(events []event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,9 +90,9 @@ func serversOf(endpoints []endpoint) map[string]string {
 	return servers
 }
 
-// keep looks at HAProxy again and again until ctx is done.
-func (r *receiver) keep(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
+// repair applies what was received to HAProxy again and again until ctx is done.
+func (r *receiver) repair(ctx context.Context) {
+	tick := time.NewTicker(repairEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -108,9 +108,9 @@ func (r *receiver) keep(ctx context.Context) {
 	}
 }
 
-// lockedApply makes HAProxy what was told, by one look at it. What has no backend is
-// forgotten, and what was deleted as soon as nothing is left of it. Only a later look takes
-// away what has drained: even a server that seems idle may have just been chosen.
+// lockedApply brings HAProxy to what was received, by one look at it. What has no backend is
+// forgotten, and what was deleted as soon as nothing is left of it. Only a later look removes
+// what has drained: even a server that seems idle may have just been chosen.
 func (r *receiver) lockedApply(later bool) error {
 	if len(r.told) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (r *receiver) lockedApply(later bool) error {
 	return errors.Join(faults...)
 }
 
-// lockedServe makes one backend what was told: new servers first, so that there is always
+// lockedServe brings one backend to what was received: new servers first, so that there is always
 // one; then those that are not wanted drain, and go when they have nothing left.
 func (r *receiver) lockedServe(backend string, desired map[string]string, current map[string]server, later bool) error {
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
@@ -157,7 +157,7 @@ func (r *receiver) lockedServe(backend string, desired map[string]string, curren
 	return nil
 }
 
-// lockedLeave lets a server finish what it has, and takes it away then.
+// lockedLeave lets a server finish what it has, and removes it then.
 func (r *receiver) lockedLeave(at string, s server, later bool) error {
 	if s.takes {
 		return r.command("set server " + at + " state drain")

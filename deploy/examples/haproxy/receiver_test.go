@@ -21,7 +21,7 @@ type balancer struct {
 	sessions map[string]int
 	log      []string
 	down     bool
-	// looks are how often it was asked what stands.
+	// looks are how often it was asked which servers it has.
 	looks int
 	// fails is what commands that begin so do.
 	fails string
@@ -122,15 +122,15 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept: a Service without a backend is forgotten, and so is one that was deleted as
+// TestWhatIsStored: a Service without a backend is forgotten, and so is one that was deleted as
 // soon as it has no server left; and one look at HAProxy is enough for all.
-func TestWhatIsKept(t *testing.T) {
+func TestWhatIsStored(t *testing.T) {
 	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
 	r := newReceiver(b.run)
-	expect := func(kept int, said string, err error) {
+	expect := func(stored int, said string, err error) {
 		t.Helper()
-		if got := b.said(); err != nil || got != said || len(r.told) != kept || b.looks > 1 {
-			t.Errorf("%d kept, said %q by %d looks, %v; want %d, %q by one", len(r.told), got, b.looks, err, kept, said)
+		if got := b.said(); err != nil || got != said || len(r.told) != stored || b.looks > 1 {
+			t.Errorf("%d stored, said %q by %d looks, %v; want %d, %q by one", len(r.told), got, b.looks, err, stored, said)
 		}
 		b.looks = 0
 	}
@@ -148,7 +148,7 @@ func TestWhatIsKept(t *testing.T) {
 	expect(0, "", r.take(deleted)) // told again
 }
 
-// TestDrainIsCarriedOut: what HAProxy did not do is not acknowledged when it is told again,
+// TestDrainIsCarriedOut: what HAProxy did not do is not acknowledged when it is sent again,
 // until it is done; and it is done again where HAProxy was started anew.
 func TestDrainIsCarriedOut(t *testing.T) {
 	b := &balancer{states: map[string]string{"a_10.0.0.1_80": "no check"}, sessions: map[string]int{"a_10.0.0.1_80": 1}}

@@ -33,7 +33,7 @@ type Options struct {
 	Path   string
 	Build  Build
 	Logger *slog.Logger
-	// export is handed every change record, if traces are exported.
+	// export is called with every change record, if traces are exported.
 	export func(*record.Change)
 }
 
@@ -155,7 +155,7 @@ func (a *App) handler() http.Handler {
 }
 
 // follow follows the configuration, the ingress cluster and the members, all from the start:
-// what the ingress cluster has is a member's share until it has been listed.
+// what is published of a member is its share until it has been listed.
 func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 	secrets := &secrets{access: a.ingress.follow, running: a.running, offer: a.watcher.Offer, logger: a.Logger}
 	group.Go(func() { a.watcher.Run(ctx, a.apply) })
@@ -173,7 +173,7 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 }
 
 // lead writes until ctx is done: this process leads for as long. It begins when all members are
-// known, or what the ingress cluster has would be taken for that of clusters that left: those
+// known, or what is published of them would count as that of removed clusters: those
 // that are Secrets are waited for, but not for ever, since those of the file need no Secret.
 func (a *App) lead(ctx context.Context) {
 	_ = wait.PollUntilContextTimeout(ctx, planLook, readyAfter, true, func(context.Context) (bool, error) { return !a.running().SecretsUnread, nil })
@@ -205,7 +205,7 @@ func (a *App) running() *config.Loaded {
 	return a.loaded
 }
 
-// apply takes news from the configuration's files, or from Secrets.
+// apply applies news of the configuration's files, or of Secrets.
 func (a *App) apply(loaded *config.Loaded) {
 	former := a.running()
 	changed := loaded.Config != former.Config
@@ -245,8 +245,8 @@ func (a *App) use(former, loaded *config.Loaded) {
 	a.sinks.Configure(sinkSpecs(loaded.Config))
 }
 
-// applyMembers makes the members those of the configuration, from when on it is known which
-// cluster each is.
+// applyMembers sets the members to those of the configuration, once it is known which cluster
+// each is.
 func (a *App) applyMembers(recorded bool) {
 	a.applying.Lock()
 	defer a.applying.Unlock()

@@ -83,7 +83,7 @@ func TestListenIsAllOrNothing(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	if _, err := listen(&config.Config{Listen: "127.0.0.1:0", MetricsListen: p[0].listener.Addr().String()}, m, http.NotFoundHandler(), quiet); err == nil || !strings.Contains(err.Error(), "metricsListen") {
-		t.Errorf("an address that is taken: %v", err)
+		t.Errorf("an address that is in use: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -103,8 +103,8 @@ func ingressWorld(t *testing.T) (*apitest.Server, func(agent string) config.Acce
 	return server, access, newIngress(loaded, &leader.Permit{}, metrics.New(metrics.Options{}), "v1", quiet)
 }
 
-// TestIngressGoesOverToANewCredential: all ways in use, at once; one that does not work takes
-// nothing from what serves.
+// TestIngressGoesOverToANewCredential: all ways in use, at once; one that does not work leaves
+// the former in use.
 func TestIngressGoesOverToANewCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, access, i := ingressWorld(t)
@@ -157,8 +157,8 @@ func TestOwnNamespaceIsMade(t *testing.T) {
 	i.ownNamespace(t.Context(), "other", nil) // returns although it may not
 }
 
-// TestSecretsThatAreMembers: a list that lacks one has it asked for, and only an answer takes
-// it away.
+// TestSecretsThatAreMembers: one that a list lacks is asked for, and only an answer removes
+// it.
 func TestSecretsThatAreMembers(t *testing.T) {
 	server := apitest.NewInMemory(t)
 	defer server.Close()
@@ -218,7 +218,7 @@ func TestSecretsThatAreMembers(t *testing.T) {
 	}
 }
 
-// TestRenewal: a token in the last third of its life is replaced where it is kept.
+// TestRenewal: a token in the last third of its life is replaced where it is stored.
 func TestRenewal(t *testing.T) {
 	now := time.Now()
 	old, fresh := token("member", now.Add(-50*time.Minute), now.Add(10*time.Minute)), token("member", now, now.Add(time.Hour))

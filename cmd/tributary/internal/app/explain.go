@@ -41,8 +41,8 @@ type ExplainedMember struct {
 	Conditions []metrics.Condition `json:"conditions,omitempty"`
 	// Place is its place in the failover order, the first choice 0.
 	Place int `json:"place"`
-	// Listed is whether the member was listed completely: until then what the ingress cluster
-	// has of it is its share.
+	// Listed is whether the member was listed completely: until then what is published of it is
+	// its share.
 	Listed bool `json:"listed"`
 	// Reserve is why all its endpoints are reserves; empty where they are not.
 	Reserve string `json:"reserve,omitempty"`

@@ -157,7 +157,7 @@ func (i *ingress) ownNamespace(ctx context.Context, name string, labels map[stri
 	})
 }
 
-// clientOf is how the client of a way is asked for.
+// clientOf returns a function that returns the client of a way.
 func clientOf(way *kube.Access) func(context.Context) (kubernetes.Interface, error) {
 	return func(ctx context.Context) (kubernetes.Interface, error) {
 		session, err := way.Get(ctx)

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// renewLook is the time between two looks at the tokens. The shortest that Kubernetes gives live ten minutes.
+	// renewLook is the time between two looks at the tokens. The shortest that Kubernetes issues live ten minutes.
 	renewLook = time.Minute
 	// renewTimeout bounds the requests for one member.
 	renewTimeout = 20 * time.Second
 )
 
 // renewer renews the tokens of members before they end: those that a service account may ask for itself, by the
-// TokenRequest API, as `tributary link` gives them. The new one is stored where the old one was, from where it is read
-// like any other rotation.
+// TokenRequest API, as `tributary link` sets them up. The new one is stored where the old one was, from where it is
+// read like any other rotation.
 type renewer struct {
 	loaded func() *config.Loaded
 	// ingress is the client by which this process writes to the ingress cluster.
@@ -57,7 +57,7 @@ func (n *renewer) run(ctx context.Context) {
 	}
 }
 
-// renew gives a member another token if its own is in the last third of its life.
+// renew replaces a member's token in the last third of its life.
 func (n *renewer) renew(ctx context.Context, member string, access config.Access) {
 	if access.REST == nil {
 		return

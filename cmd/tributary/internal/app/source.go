@@ -33,9 +33,9 @@ func settingsOf(c *config.Config) *reconcile.Settings {
 
 // Shares implements reconcile.Source: the App shows the members and the configuration to the reconciler.
 func (a *App) Shares(replica syncer.Key) []plan.Share {
-	given, replicas := a.set.Give(replica), &a.running().Config.Replicas
-	shares := make([]plan.Share, len(given))
-	for i, g := range given {
+	contributed, replicas := a.set.Give(replica), &a.running().Config.Replicas
+	shares := make([]plan.Share, len(contributed))
+	for i, g := range contributed {
 		shares[i] = plan.Share{
 			Member: g.Member, Place: replicas.Place(replica.Namespace, g.Member), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve,
 		}
@@ -82,7 +82,7 @@ func (a *App) published(ctx context.Context, name string) []member.PublishedShar
 	return all
 }
 
-// identity is the UID by which a member is on record, and learned puts it there.
+// identity is the UID by which a member is on record, and learned records it.
 func (a *App) identity(name string) string {
 	uid, _ := a.identities.Of(context.Background(), name) // which was read before members were made
 	return uid
@@ -94,8 +94,8 @@ func (a *App) compareAll(event string) {
 	a.reconciler.Step(func(c *reconcile.Core, now time.Time) { c.AddAll(now, event) })
 }
 
-// onceListed has every replica compared each time that all members have come to be listed:
-// orphans may be dropped from then on, and it is known what nobody has.
+// onceListed has every replica compared each time that all members have been listed: orphans may
+// be dropped then, and it is known which replicas no member has.
 func (a *App) onceListed() {
 	if a.AllListed() {
 		a.compareAll(record.EventListed)

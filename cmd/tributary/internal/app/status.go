@@ -87,8 +87,8 @@ func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (
 const planLook = 20 * time.Millisecond
 
 // Plan lists the ingress cluster and the members, and compares every replica. Nothing is
-// written. missing are the members that were not listed in time: what the ingress cluster has of them is
-// taken as their share.
+// written. missing are the members that were not listed in time: what is published of them is their
+// share.
 func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.Comparison, missing []metrics.ClusterStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.ingress.close()

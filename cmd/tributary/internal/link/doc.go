@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package link makes a cluster a member, and takes that back: an account with least
+// Package link makes a cluster a member, and undoes that: an account with least
 // rights there, and a kubeconfig of it in a file or in a Secret of the ingress cluster.
 //
 // A newcomer starts at Link (link.go). member.yaml is what a member gets, the same as the

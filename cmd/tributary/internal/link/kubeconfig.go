@@ -25,7 +25,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// lifetime is asked for the token; the API server may give less. Tributary renews it at the
+// lifetime is requested for the token; the API server may grant less. Tributary renews it at the
 // last third.
 const lifetime = 30 * 24 * time.Hour
 
@@ -121,7 +121,7 @@ func (o *Options) store(ctx context.Context, token string) error {
 	return nil
 }
 
-// unstore takes the kubeconfig away.
+// unstore removes the kubeconfig.
 func (o *Options) unstore(ctx context.Context) error {
 	if o.Ingress != nil {
 		is, err := o.get(ctx, o.Ingress, o.secret(nil))

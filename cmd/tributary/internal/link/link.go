@@ -59,7 +59,7 @@ type Options struct {
 	Tokens corev1.ServiceAccountsGetter
 	// IngressNamespace is where the Secret with the kubeconfig is.
 	IngressNamespace, File string
-	// Report is told what is done: "created", "updated", "unchanged", "deleted" or "refused", and the object.
+	// Report is called with what is done: "created", "updated", "unchanged", "deleted" or "refused", and the object.
 	Report func(did, what string)
 }
 
@@ -102,7 +102,7 @@ func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	// A right that the last call gave, and this one does not.
+	// Rights that the last call granted, and this one does not.
 	if err := o.removeLabelled(ctx, wanted); err != nil {
 		return time.Time{}, err
 	}
@@ -113,7 +113,7 @@ func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 	return granted.ExpirationTimestamp.Time, o.store(ctx, granted.Token)
 }
 
-// Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the
+// Unlink removes what Link made: the kubeconfig first, so that Tributary stops following the
 // member before it loses its rights. What is gone already is no error.
 func Unlink(ctx context.Context, o *Options) error {
 	objects, err := o.Objects()
@@ -191,7 +191,7 @@ func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstr
 	return is, nil
 }
 
-// apply has an object be as it is wanted.
+// apply creates an object, or updates it to what is wanted.
 func (o *Options) apply(ctx context.Context, client dynamic.Interface, want *unstructured.Unstructured) error {
 	before, err := o.get(ctx, client, want)
 	if err != nil || before != nil && before.GetKind() == "Namespace" {

@@ -41,11 +41,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, member: newCluster(), ingress: newCluster(), tokens: fake.NewClientset(), dir: t.TempDir()}
-	given := int64(0)
+	issued := int64(0)
 	w.tokens.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		given++
+		issued++
 		claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"kubernetes.io":{"namespace":%q,"serviceaccount":{"name":"tributary-member","uid":"u"}}}`,
-			time.Now().Unix(), time.Now().Add(time.Hour).Unix()+given, action.GetNamespace())
+			time.Now().Unix(), time.Now().Add(time.Hour).Unix()+issued, action.GetNamespace())
 		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: token}}, nil
 	})
@@ -125,7 +125,7 @@ func TestLinkAndUnlinkWithAFile(t *testing.T) {
 	}
 	w.link("unchanged:5 written:1")
 	if second, _ := os.ReadFile(file); string(second) == string(first) {
-		t.Error("a second call gives no other token")
+		t.Error("a second call issues no other token")
 	}
 	w.link("created:2 unchanged:4 updated:1 written:1", only("shop"))
 	w.link("deleted:2 unchanged:4 updated:1 written:1")
@@ -249,7 +249,7 @@ func TestLeastRights(t *testing.T) {
 				of, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), "resourceNames")
 				slices.Sort(verbs)
 				if got := strings.Join(verbs, ","); got != "get,list,watch" && (got != "get" || of[0] != "kube-system") && (got != "create" || of[0] != "tributary-member") {
-					t.Errorf("%s gives %v on %v", named(o), verbs, rule)
+					t.Errorf("%s grants %v on %v", named(o), verbs, rule)
 				}
 			}
 		}
