@@ -16,11 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Differences compares, by lists of this moment, what the members want in a
-// namespace with what an installation shows in the ingress cluster: one line for each fact and each
-// Service that is missing or left over. Replicas with more pods than Endpoints
-// hold are compared by their slices alone, those whose Service is somebody else's
-// only for what is left over.
+// Differences lists what the members want in a namespace and what an installation shows
+// in the ingress cluster, and returns one line for each fact and each Service that is
+// missing or left over. Replicas with more pods than fit into Endpoints are compared by
+// their slices alone, those whose Service is somebody else's only for what is left over.
 func Differences(ctx context.Context, namespace string, of Installation, ingress Source, members ...Source) ([]string, error) {
 	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key]bool{}
 	pods := map[Key]int{}
@@ -79,18 +78,18 @@ func podsOf(ctx context.Context, c kubernetes.Interface, namespace string) ([]*c
 	return all, nil
 }
 
-// standing is what the ingress cluster shows.
-type standing struct {
+// published is what the ingress cluster shows.
+type published struct {
 	facts map[Fact]bool
 	// foreign are the Services that are somebody else's.
 	foreign map[Key]bool
-	// others are objects that should not be there, or should.
+	// others describes objects that are left over or missing.
 	others []string
 }
 
-func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*standing, error) {
-	s := &standing{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
-	take := func(o metav1.Object) {
+func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*published, error) {
+	s := &published{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
+	add := func(o metav1.Object) {
 		for f := range of.Shown(o, func(uid string) string { return origin[uid] }) {
 			s.facts[f] = true
 		}
@@ -101,7 +100,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	}
 	for i := range endpoints.Items {
 		e := &endpoints.Items[i]
-		take(e)
+		add(e)
 		if of.owns(e) && !services[Key{e.Namespace, e.Name}] {
 			s.others = append(s.others, "left over: Endpoints "+e.Namespace+"/"+e.Name)
 		}
@@ -112,7 +111,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	}
 	for i := range sliceList.Items {
 		e := &sliceList.Items[i]
-		take(e)
+		add(e)
 		if of.owns(e) && !services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}] {
 			s.others = append(s.others, "left over: EndpointSlice "+e.Namespace+"/"+e.Name)
 		}
