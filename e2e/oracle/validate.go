@@ -17,8 +17,7 @@ import (
 	discoveryvalidation "k8s.io/kubernetes/pkg/apis/discovery/validation"
 )
 
-// Validate asks the API server's validation whether it would accept what we
-// write for a case.
+// Validate runs the API server's validation on what we write for a case.
 func Validate(o *Ours) error {
 	endpoints := &corev1.Endpoints{Subsets: endpointSubsets(o.Subsets)}
 	endpoints.Name, endpoints.Namespace = o.Contribution.Service.Name, o.Contribution.Service.Namespace
