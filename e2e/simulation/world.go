@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
