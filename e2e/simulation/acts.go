@@ -236,14 +236,14 @@ var acts = []act{
 	{"refuse-address", 1, true, onPod(func(w *world, _ *Cluster, pod *corev1.Pod, n int) {
 		w.obstruct(obstacle{address: pod.Status.PodIP, hangs: n%3 == 0}, n)
 	})},
-	{"refuse-additions", 2, true, obstruct(func(w *world, s Step) obstacle { return obstacle{additions: true, hangs: s.B%3 == 0} })},
-	{"refuse-namespace", 1, true, obstruct(func(w *world, s Step) obstacle {
-		return obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}
-	})},
-	{"quota", 1, true, obstruct(func(w *world, s Step) obstacle {
+	{"refuse-additions", 2, true, func(w *world, s Step) bool { return w.obstruct(obstacle{additions: true, hangs: s.B%3 == 0}, s.C) }},
+	{"refuse-namespace", 1, true, func(w *world, s Step) bool {
+		return w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, s.C)
+	}},
+	{"quota", 1, true, func(w *world, s Step) bool {
 		kind, namespace := [...]model.Kind{model.Services, model.EndpointSlices}[s.A%2], namespaces[s.B%2]
-		return obstacle{namespace: namespace, limited: kind, most: len(w.ingress.All(kind, namespace))}
-	})},
+		return w.obstruct(obstacle{namespace: namespace, limited: kind, most: len(w.ingress.All(kind, namespace))}, s.C)
+	}},
 	{"webhook", 1, false, func(w *world, s Step) bool {
 		w.edits = !w.edits
 		return true

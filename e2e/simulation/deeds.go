@@ -171,10 +171,6 @@ func (c *Cluster) writeByHand(s Step) {
 }
 
 // obstruct adds an obstacle to the ingress cluster's admission for a while.
-func obstruct(by func(w *world, s Step) obstacle) doing {
-	return func(w *world, s Step) bool { return w.obstruct(by(w, s), s.C) }
-}
-
 func (w *world) obstruct(o obstacle, n int) bool {
 	w.note("the ingress cluster refuses %+v for %s", o, span(n))
 	w.obstacles = append(w.obstacles, o)
