@@ -31,12 +31,7 @@ type act struct {
 // doing performs an act, and reports whether anything happened.
 type doing func(w *world, s Step) bool
 
-func actOf(name string) *act {
-	if i := slices.IndexFunc(acts, func(a act) bool { return a.name == name }); i >= 0 {
-		return &acts[i]
-	}
-	return nil
-}
+func actOf(name string) *act { return first(acts, func(a *act) bool { return a.name == name }) }
 
 // span is the duration of an act that ends.
 func span(n int) time.Duration {
@@ -50,7 +45,7 @@ var (
 	latencies  = []time.Duration{20 * time.Microsecond, 60 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
 )
 
-var acts = []act{
+var acts = []*act{
 	{"wait", 0, false, func(*world, Step) bool { return true }},
 
 	// What happens in members.

@@ -99,8 +99,8 @@ func (w *world) meddle(o model.Object, change func(model.Object)) bool {
 }
 
 // onLink is the act by which a link has a fault for a while.
-func onLink(is *fault) act {
-	return act{is.name, 1, true, spell(func(w *world, s Step) (end func()) {
+func onLink(is *fault) *act {
+	return &act{is.name, 1, true, spell(func(w *world, s Step) (end func()) {
 		l := w.pickLink(s)
 		if l.fault != sound {
 			return nil
