@@ -140,12 +140,6 @@ type known struct {
 	follows        bool
 }
 
-// knows returns what is known of a namespace.
-func (m *seen) knows(namespace string) known {
-	pods := m.stream(member.Pods, namespace)
-	return known{pods.reached(), m.stream(member.Services, namespace).reached(), pods.follows()}
-}
-
 // level reports whether the Service in the table, if any, is current: one that was seen may wait for its pods.
 func (m *seen) level(key syncer.Key) bool {
 	_, revision, read := m.state.Tables().Service(key)

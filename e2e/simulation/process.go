@@ -204,7 +204,8 @@ func (p *Process) work() {
 	if of := p.core.Compare(p.clock); of != nil {
 		c := compared{slices: of.Now.Slices, knew: map[string]known{}, level: true}
 		for _, m := range p.members {
-			c.knew[m.name] = m.knows(of.Replica.Namespace)
+			pods, services := m.stream(member.Pods, of.Replica.Namespace), m.stream(member.Services, of.Replica.Namespace)
+			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows()}
 			c.level = c.level && m.level(of.Replica)
 		}
 		p.compared[of.Replica] = c
