@@ -67,7 +67,6 @@ func (p *Process) look() {
 	})
 }
 
-// hold writes the Lease.
 func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{

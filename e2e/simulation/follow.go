@@ -140,7 +140,6 @@ func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page)
 // opened is the first event of every stream.
 const opened watch.EventType = "OPENED"
 
-// watch opens a stream.
 func (f *follower) watch(from uint64) {
 	st := &stream{link: f.link}
 	f.stream = st
@@ -170,7 +169,6 @@ func (f *follower) watch(from uint64) {
 	})
 }
 
-// event handles an event of the stream.
 func (f *follower) event(e model.Event) {
 	now := f.process.clock()
 	f.tell(e.Revision, false)
@@ -236,7 +234,6 @@ func (f *follower) leave() {
 	f.stream = nil
 }
 
-// end stops following.
 func (f *follower) end() {
 	f.leave()
 	f.over = true

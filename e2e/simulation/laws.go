@@ -64,7 +64,6 @@ const (
 	sweepEvery = time.Second
 )
 
-// laws check a world.
 type laws struct {
 	world  *world
 	broken *Broken

@@ -188,7 +188,6 @@ var (
 	decoder = decode.New(decode.Options{})
 )
 
-// follow starts to follow a scope.
 func (m *seen) follow(scope member.Scope) *follower {
 	q := queries[scope.Kind]
 	if q.Namespace = scope.Namespace; scope.Name != "" {

@@ -18,7 +18,6 @@ import (
 
 var mutations = flag.Uint64("mutations", 0, "how many cases are played with each mutation, of which one must break a law; 0 plays none")
 
-// root is the root of the repository.
 const root = "../.."
 
 // Each mutation under testdata reintroduces a mistake that was once found by reading. The test checks

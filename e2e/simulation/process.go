@@ -119,7 +119,6 @@ func (p *Process) whenListed(do func()) {
 	}
 }
 
-// configure applies a configuration.
 func (p *Process) configure(c *Config) {
 	former := p.members
 	p.config, p.configured, p.members = c, p.now, nil
@@ -243,7 +242,6 @@ type compared struct {
 	level  bool
 }
 
-// request sends the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
 	until, a := p.until, &attempt{process: p, action: g.Action, compared: p.compared[g.Action.Replica]}
 	a.id = model.Kind(cache.Kinds[a.action.Kind].Resource.Resource).ID(a.action.Object().Namespace, a.action.Name)

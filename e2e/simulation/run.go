@@ -33,7 +33,6 @@ type task struct {
 // time is the true time.
 func (s *schedule) time() time.Time { return epoch.Add(s.now) }
 
-// after schedules a task.
 func (s *schedule) after(d time.Duration, run func()) {
 	at := s.now + max(0, d)
 	before := sort.Search(len(s.tasks), func(i int) bool { return s.tasks[i].at <= at })
@@ -110,7 +109,6 @@ func (w *world) run(d time.Duration) bool {
 	return w.laws.broken == nil
 }
 
-// play plays a script.
 func (w *world) play(steps []Step) {
 	begun := map[string]time.Duration{}
 	for _, s := range steps {

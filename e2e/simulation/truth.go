@@ -173,7 +173,6 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	return out
 }
 
-// offers returns the endpoints of all members.
 func (w *world) offers(key syncer.Key) (out []offer) {
 	for _, c := range w.members {
 		out = append(out, w.offersOf(c, key)...)
