@@ -19,7 +19,7 @@ import (
 // missing or left over. Replicas with more pods than fit into Endpoints are compared by
 // their slices alone, those whose Service is somebody else's only for what is left over.
 func Differences(ctx context.Context, namespace string, of Installation, ingress Source, members ...Source) ([]string, error) {
-	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key]bool{}
+	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key][]string{} // the members that have the Service
 	pods := map[Key]int{}
 	for _, m := range members {
 		list, err := m.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
@@ -36,7 +36,8 @@ func Differences(ctx context.Context, namespace string, of Installation, ingress
 		for i := range list.Items {
 			s := &list.Items[i]
 			if replicated(s) {
-				services[Key{s.Namespace, s.Name}] = true
+				key := Key{s.Namespace, s.Name}
+				services[key] = append(services[key], m.Name)
 			}
 			for f := range Wanted(m.Name, s, slices.Values(all)) {
 				want[f] = true
@@ -85,7 +86,7 @@ type published struct {
 	others []string
 }
 
-func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*published, error) {
+func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key][]string) (*published, error) {
 	s := &published{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
 	add := func(o metav1.Object) {
 		for f := range of.Shown(o, func(uid string) string { return origin[uid] }) {
@@ -99,7 +100,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	for i := range endpoints.Items {
 		e := &endpoints.Items[i]
 		add(e)
-		if of.owns(e) && !services[Key{e.Namespace, e.Name}] {
+		if of.owns(e) && services[Key{e.Namespace, e.Name}] == nil {
 			s.others = append(s.others, "left over: Endpoints "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -110,7 +111,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	for i := range sliceList.Items {
 		e := &sliceList.Items[i]
 		add(e)
-		if of.owns(e) && !services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}] {
+		if of.owns(e) && !slices.Contains(services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}], e.Labels[sourceCluster]) {
 			s.others = append(s.others, "left over: EndpointSlice "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -124,7 +125,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 		key := Key{o.Namespace, o.Name}
 		have[key] = true
 		s.foreign[key] = !of.owns(o) // a conflict, not a gap
-		if of.owns(o) && !services[key] {
+		if of.owns(o) && services[key] == nil {
 			s.others = append(s.others, "left over: Service "+key.String())
 		}
 	}
