@@ -15,7 +15,7 @@ import (
 // themselves. The ranges are wide: the default one ends at 254 Services.
 const ServiceCIDRs = "172.16.0.0/12,fd00:10:96::/112"
 
-// quietAdmission are the plugins that would ask for what these clusters do not have (a service account controller,
+// quietAdmission are the plugins that would require what these clusters do not have (a service account controller,
 // nodes that report taints) or that only cost time for the objects in use. Lifecycle, quota, webhooks and admission
 // policies stay on.
 var quietAdmission = []string{
@@ -23,7 +23,7 @@ var quietAdmission = []string{
 	"DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "PodSecurity", "LimitRanger",
 }
 
-// auditPolicy records requests that write, whoever sends them, once each and without their bodies.
+// auditPolicy records each write request of any user once, without its body.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

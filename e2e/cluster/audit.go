@@ -39,11 +39,11 @@ type Write struct {
 // ByUser selects the writes of one user.
 func ByUser(user string) func(Write) bool { return func(w Write) bool { return w.User == user } }
 
-// CountWrites counts the writes that keep selects; nil selects all.
-func CountWrites(writes []Write, keep func(Write) bool) int {
+// CountWrites counts the writes that match; nil matches all.
+func CountWrites(writes []Write, match func(Write) bool) int {
 	n := 0
 	for _, w := range writes {
-		if keep == nil || keep(w) {
+		if match == nil || match(w) {
 			n++
 		}
 	}
@@ -63,10 +63,10 @@ type auditLog struct {
 var errNoAudit = errors.New("it was started without Options.Audit")
 
 // Writes returns every write request that the apiserver has answered since the cluster was started or
-// reset, in the order of their answers. The apiserver counts them, not the client: retries, no-ops and refusals are included.
+// reset, in the order of the responses. The apiserver counts them, not the client: retries, no-ops and refusals are included.
 //
-// It is exact: it sends a marker of its own, which is left out, and reads on until the marker is in the log. The
-// apiserver logs a write before it answers it, so whatever was answered before the call is in the result.
+// It is exact: it sends a marker of its own, which is not returned, and reads until the marker is in the log. The
+// apiserver logs a write before it responds, so whatever was answered before the call is in the result.
 func (c *Cluster) Writes(ctx context.Context) ([]Write, error) {
 	fail := func(err error) ([]Write, error) {
 		return nil, fmt.Errorf("writes of %s: %w", c.options.Name, err)
@@ -113,7 +113,7 @@ const markerPrefix = "e2e-marker-"
 
 var errMarkerPending = errors.New("the marker is not in the audit log yet")
 
-// readUntil reads what was appended and returns all writes so far if the marker was among them at any time.
+// readUntil reads what was appended, and returns all writes so far if the marker has been read by now.
 func (a *auditLog) readUntil(marker string) ([]Write, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +151,7 @@ func (a *auditLog) forget() {
 	a.writes, a.markers = nil, nil
 }
 
-// auditEvent is the part of audit.k8s.io/v1 Event that is of interest here.
+// auditEvent has the fields of audit.k8s.io/v1 Event that are used here.
 type auditEvent struct {
 	AuditID    string `json:"auditID"`
 	Verb       string `json:"verb"`

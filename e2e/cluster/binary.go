@@ -23,7 +23,7 @@ import (
 const BinaryEnv = "TRIBUTARY_KUBEGROUND"
 
 // kubernetesVersion is the version of k8s.io/kubernetes in go.mod. A server built from a module does not know its
-// version, and clients decide by it.
+// version, on which clients depend.
 const kubernetesVersion = "v1.36.3"
 
 // buildArgs builds cmd/kubeground. Paths are not trimmed, on purpose: it would double the compilation, since vet and
@@ -40,14 +40,14 @@ func buildArgs(out string) []string {
 }
 
 // Binary returns the path of the executable with all servers. The first call on a machine builds it, which takes
-// minutes and says so on stderr; the result is kept in the user's cache directory under a name derived from what it was
-// built from. Processes that ask at the same time wait for one of them to build.
+// minutes and says so on stderr; the result is stored in the user's cache directory under a name derived from its
+// sources. Of several processes that call it at the same time one builds, and the others wait.
 func Binary(ctx context.Context) (string, error) {
-	if given := os.Getenv(BinaryEnv); given != "" {
-		if _, err := os.Stat(given); err != nil {
+	if path := os.Getenv(BinaryEnv); path != "" {
+		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%s: %w", BinaryEnv, err)
 		}
-		return given, nil
+		return path, nil
 	}
 	path, err := cachedBinary(ctx, os.Stderr)
 	if err != nil {
@@ -87,13 +87,13 @@ func cachedBinary(ctx context.Context, progress io.Writer) (string, error) {
 	return path, build(ctx, source, path, progress)
 }
 
-// build compiles to a temporary name and renames, so that a name in the cache is always a whole executable.
+// build compiles to a temporary name and renames, so that a file in the cache is always complete.
 func build(ctx context.Context, source, path string, progress io.Writer) error {
 	temp := path + ".partial"
 	defer os.Remove(temp)
 	cmd := exec.CommandContext(ctx, "go", buildArgs(temp)...)
 	cmd.Dir = source
-	// Flags of the user's environment could change what is built under a name that does not tell.
+	// Flags of the user's environment could change what is built, but not its name.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
@@ -111,7 +111,7 @@ func build(ctx context.Context, source, path string, progress io.Writer) error {
 	return os.Rename(temp, path)
 }
 
-// reportProgress says what is going on, at once and every ten seconds, until the function that it returns is called.
+// reportProgress reports progress at once and every ten seconds, until the returned function is called.
 func reportProgress(w io.Writer) (stop func(error)) {
 	const what = "kubeground: building etcd, kube-apiserver and kube-controller-manager from source"
 	began := time.Now()
@@ -141,7 +141,7 @@ func reportProgress(w io.Writer) (stop func(error)) {
 	}
 }
 
-// sourceKey is a digest of everything that decides what the executable does.
+// sourceKey returns a digest of everything that determines the executable.
 func sourceKey(source string) (string, error) {
 	digest := sha256.New()
 	fmt.Fprintln(digest, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildArgs(""))

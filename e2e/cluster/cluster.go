@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options says how to start a cluster. Only Name and Dir must be given.
+// Options are the options of a cluster. Only Name and Dir are required.
 type Options struct {
 	// Name is used in errors, logs and kubeconfigs.
 	Name string
@@ -31,10 +31,10 @@ type Options struct {
 	Durable bool
 	// Audit records every write request at the apiserver, see Writes.
 	Audit bool
-	// EtcdOf lets the cluster keep its objects in another cluster's etcd under a prefix of its own (its Name). That saves
+	// EtcdOf makes the cluster store its objects in another cluster's etcd under a prefix of its own (its Name). That saves
 	// a process and about 100 MB; the two then share their etcd's faults. By default every cluster has its own.
 	EtcdOf *Cluster
-	// Tokens are users that exist from the start and keep their tokens whatever becomes of the data.
+	// Tokens are users that exist from the start, with tokens that do not depend on the data.
 	Tokens []User
 	// EtcdFlags and APIServerFlags come after our own; the last one wins.
 	EtcdFlags, APIServerFlags []string
@@ -54,7 +54,7 @@ type Cluster struct {
 	client    kubernetes.Interface
 	probe     *http.Client
 	audit     auditLog
-	first     []string // keys of the objects that an API server makes at its start, sorted
+	first     []string // keys of the objects that an API server creates at its start, sorted
 
 	mu          sync.Mutex
 	controllers []*ControllerManager
@@ -64,11 +64,11 @@ type Cluster struct {
 // startLimit is far beyond the seconds that a start takes: it has to hold on a machine with every core busy.
 const startLimit = 2 * time.Minute
 
-// Start starts etcd and kube-apiserver and returns when the apiserver is ready and has made its own first objects, so
+// Start starts etcd and kube-apiserver and returns when the apiserver is ready and has created its own first objects, so
 // that its writes do not mix with those of a test. If it fails nothing is left running.
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if o.Name == "" || o.Dir == "" {
-		return nil, errors.New("start a cluster: Name and Dir must be given")
+		return nil, errors.New("start a cluster: Name and Dir are required")
 	}
 	c := &Cluster{options: o}
 	defer func() {
@@ -99,7 +99,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	return c, c.rememberFirst(ctx)
 }
 
-// prepare makes everything that needs no running server.
+// prepare does everything that needs no running server.
 func (c *Cluster) prepare() error {
 	var err error
 	if c.ca, err = newAuthority(c.options.Name); err != nil {
@@ -116,7 +116,7 @@ func (c *Cluster) prepare() error {
 	return err
 }
 
-// awaitFirstObjects waits for the namespaces and the Service that an apiserver makes soon after it became ready.
+// awaitFirstObjects waits for the namespaces and the Service that an apiserver creates soon after it became ready.
 func (c *Cluster) awaitFirstObjects(ctx context.Context) error {
 	core := c.client.CoreV1()
 	return poll(ctx, 10*time.Millisecond, func(ctx context.Context) error {
@@ -127,10 +127,10 @@ func (c *Cluster) awaitFirstObjects(ctx context.Context) error {
 	})
 }
 
-// Name is the name given in the options.
+// Name is the name in the options.
 func (c *Cluster) Name() string { return c.options.Name }
 
-// Dir is the directory given in the options.
+// Dir is the directory in the options.
 func (c *Cluster) Dir() string { return c.options.Dir }
 
 // URL is the address of the apiserver.
@@ -152,7 +152,7 @@ func (c *Cluster) AdminConfig() *rest.Config { return c.Config(c.admin) }
 func (c *Cluster) Logs() []string {
 	var logs []string
 	for _, p := range c.processes() {
-		if !slices.Contains(logs, p.Log()) { // a second controller manager goes on with the log of the first
+		if !slices.Contains(logs, p.Log()) { // a second controller manager appends to the log of the first
 			logs = append(logs, p.Log())
 		}
 	}
@@ -187,13 +187,13 @@ func (c *Cluster) Close() {
 // file is a path in the cluster's directory.
 func (c *Cluster) file(name string) string { return filepath.Join(c.options.Dir, name) }
 
-// write puts secrets and settings where a server reads them.
+// write writes a file that a server reads, and returns its path.
 func (c *Cluster) write(name string, text []byte) (string, error) {
 	path := c.file(name)
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// poll asks again and again until cond returns nil or ctx is done; then the last error is part of the result.
+// poll calls cond until it returns nil or ctx is done; then the last error is part of the result.
 func poll(ctx context.Context, every time.Duration, cond func(context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -210,7 +210,7 @@ func poll(ctx context.Context, every time.Duration, cond func(context.Context) e
 	}
 }
 
-// ignoreExists makes creating what is there already a success.
+// ignoreExists makes it no error to create what already exists.
 func ignoreExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

@@ -47,7 +47,7 @@ var sharedUser = cluster.TokenUser("everyone's", "system:masters")
 // staticUser is known to the shared cluster from its start and may do nothing.
 var staticUser = cluster.TokenUser("system:serviceaccount:here:static", "system:serviceaccounts", "system:serviceaccounts:here")
 
-// shared is the cluster of the tests that leave its servers alone.
+// shared is the cluster of the tests that do not touch its servers.
 var shared = sync.OnceValues(func() (*cluster.Cluster, error) {
 	dir, err := os.MkdirTemp("", "tributary-cluster-test-")
 	if err != nil {
@@ -125,7 +125,7 @@ func kubeSystemUID(t *testing.T, c *cluster.Cluster) string {
 	return string(ns.UID)
 }
 
-// TestServers takes one cluster through everything that scenarios do to servers.
+// TestServers does everything to one cluster that scenarios do to servers.
 func TestServers(t *testing.T) {
 	c := start(t, cluster.Options{Audit: true})
 	version, err := c.Client().Discovery().ServerVersion()
@@ -133,15 +133,15 @@ func TestServers(t *testing.T) {
 	if version.GitVersion != "v1.36.3" || version.Minor != "36" {
 		t.Errorf("version = %v, want that of go.mod", version)
 	}
-	t.Run("restart keeps port and data", func(t *testing.T) {
-		configMap(t, c, "kept")
+	t.Run("restart retains port and data", func(t *testing.T) {
+		configMap(t, c, "before")
 		must(t, c.APIServer().Restart(timeout(t, limit)))
 		c.APIServer().Kill()
 		must(t, c.Etcd().Restart(timeout(t, limit)))
 		c.Etcd().Kill()
 		must(t, c.Etcd().Start(timeout(t, limit)))
 		must(t, c.APIServer().Start(timeout(t, limit)))
-		if !hasConfigMap(t, c, "kept") {
+		if !hasConfigMap(t, c, "before") {
 			t.Error("an object is gone after restarts")
 		}
 	})
@@ -199,12 +199,12 @@ func TestServers(t *testing.T) {
 		uid := kubeSystemUID(t, c)
 		must(t, c.Restore(timeout(t, limit), cluster.Snapshot{}))
 		if kubeSystemUID(t, c) == uid {
-			t.Error("the cluster kept its identity")
+			t.Error("the cluster still has its identity")
 		}
 	})
 }
 
-// compaction: a watch from before it is told so.
+// compaction: a watch from an older revision gets an error.
 func compaction(t *testing.T, c *cluster.Cluster) {
 	old, err := c.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
@@ -394,7 +394,7 @@ func beCrashed(dir string) {
 	select {}
 }
 
-// alive tells whether a process exists and is more than a zombie that its new parent has yet to collect.
+// alive reports whether a process exists and is no zombie that its new parent has yet to reap.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

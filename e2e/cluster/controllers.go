@@ -20,7 +20,7 @@ const ControllerManagerUser = "system:kube-controller-manager"
 type ControllerManagerOptions struct {
 	// Controllers are the names that run, e.g. "endpoints-controller"; none means all that are on by default.
 	Controllers []string
-	// Flags come after our own. The limits of the client are the stock ones (20 a second, bursts of 30) unless given here.
+	// Flags come after our own. The limits of the client are the stock ones (20 a second, bursts of 30) unless set here.
 	Flags []string
 }
 
@@ -31,8 +31,8 @@ type ControllerManager struct {
 	url     string
 }
 
-// StartControllerManager starts the real kube-controller-manager in this cluster and returns when it says that it is
-// healthy, which is just before its controllers begin. It ends with the cluster, or by its own Stop or Kill.
+// StartControllerManager starts the real kube-controller-manager in this cluster and returns when it reports to be
+// healthy, which is just before its controllers start. It ends with the cluster, or by its own Stop or Kill.
 func (c *Cluster) StartControllerManager(ctx context.Context, o ControllerManagerOptions) (*ControllerManager, error) {
 	fail := func(err error) (*ControllerManager, error) {
 		return nil, fmt.Errorf("controller manager of %s: %w", c.options.Name, err)

@@ -35,8 +35,8 @@ func (c *Cluster) prepareEtcd() error {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=" + c.options.Name + "=" + peer,
-		// A start applies what came after the last snapshot, 10,000 entries at most, and forgets all but the last 5,000 before
-		// raft knows that they are applied: an election in that moment looks for them, and etcd panics.
+		// A start applies the entries after the last snapshot, 10,000 at most, and drops all but the last 5,000 before
+		// raft knows that they are applied: an election at that moment looks for them, and etcd panics.
 		"--snapshot-catchup-entries=20000",
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30), "--log-level=warn",
 	}
@@ -56,8 +56,8 @@ func (c *Cluster) etcdData() string { return c.file("etcd") }
 // Snapshot is a copy of everything that a cluster had stored at one moment. The zero Snapshot is an empty store.
 type Snapshot struct{ dir string }
 
-// Snapshot copies the store as it is now. The store stands still for the copy, some ten milliseconds; nobody is
-// disconnected. The copy is what a crash at that moment would have left, which etcd is made to start from.
+// Snapshot copies the current store. The store is frozen for the copy, some ten milliseconds; no client is
+// disconnected. The copy is what a crash at that moment would leave, from which etcd can start.
 func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	if c.etcd == nil {
 		return Snapshot{}, fmt.Errorf("snapshot of %s: %w", c.options.Name, errSharedEtcd)
@@ -82,7 +82,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	return s, ctx.Err()
 }
 
-// Restore puts the store back to a snapshot, as an operator does who restores a backup: both servers go down, the data
+// Restore restores the store from a snapshot, as an operator restores a backup: both servers go down, the data
 // is replaced, both come up at their old addresses. The revision is not raised, so resourceVersions run backwards. With
 // the zero Snapshot, or with another cluster's, the cluster behind the address becomes another one.
 func (c *Cluster) Restore(ctx context.Context, s Snapshot) error {
@@ -137,7 +137,7 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 }
 
 // Compact forgets all older revisions now, as the apiserver does every five minutes: a watch or a list that asks for a
-// revision before this one is answered 410 Gone, once the apiserver's own cache has let go of it too (a restart does).
+// revision before this one is answered 410 Gone, once the apiserver's own cache has dropped it too (as by a restart).
 func (c *Cluster) Compact(ctx context.Context) error {
 	revision, err := c.Revision(ctx)
 	if err != nil {
@@ -167,18 +167,18 @@ func (c *Cluster) etcdCall(ctx context.Context, path string, in, out any) error 
 	return json.Unmarshal(answer, out)
 }
 
-// operation is one of a transaction, by the name of its field in etcd's JSON.
+// operation is one operation of a transaction, by the name of its field in etcd's JSON.
 type operation map[string]map[string][]byte
 
-// transactionLimit is how many operations etcd takes in a transaction.
+// transactionLimit is how many operations etcd accepts in a transaction.
 const transactionLimit = 128
 
-// transaction does all operations at once.
+// transaction performs all operations at once.
 func (c *Cluster) transaction(ctx context.Context, all []operation) error {
 	return c.etcdCall(ctx, "/v3/kv/txn", map[string]any{"success": all}, nil)
 }
 
-// ask sends a GET and returns an error unless it is answered with 200.
+// ask sends a GET, and returns an error unless the response has status 200.
 func (c *Cluster) ask(ctx context.Context, url string, header http.Header) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -207,20 +207,20 @@ func (c *Cluster) do(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// loopbackURL is an http address with a free port.
+// loopbackURL returns an http address with a free port.
 func loopbackURL() (string, error) {
 	port, err := FreePort()
 	return "http://127.0.0.1:" + strconv.Itoa(port), err
 }
 
-// Stored is an object as an apiserver keeps it: its key below the prefix of the cluster, and its encoded value.
+// Stored is an object as an apiserver stores it: its key below the prefix of the cluster, and its encoded value.
 type Stored struct {
 	Key   string
 	Value []byte
 }
 
 // Store writes objects past the apiserver, which shows them like any other: a hundred thousand take seconds, not minutes.
-// Nothing defaults or validates them. All goes in one transaction, which etcd bounds to transactionLimit and 1.5 MB.
+// Nothing defaults or validates them. One transaction writes all, which etcd limits to transactionLimit and 1.5 MB.
 func (c *Cluster) Store(ctx context.Context, objects []Stored) error {
 	var all []operation
 	for _, o := range objects {

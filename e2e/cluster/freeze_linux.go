@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// awaitStopped waits until every thread of a process that was sent SIGSTOP stands still. The signal is delivered to
+// awaitStopped waits until every thread of a process that was sent SIGSTOP has stopped. The signal is delivered to
 // threads one by one; a copy of the process's files taken before the last one stops would be torn.
 func awaitStopped(pid int) error {
 	deadline := time.Now().Add(5 * time.Second)
@@ -24,7 +24,7 @@ func awaitStopped(pid int) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return errors.New("it does not stand still after SIGSTOP")
+			return errors.New("it does not stop after SIGSTOP")
 		}
 		<-tick.C
 	}

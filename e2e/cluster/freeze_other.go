@@ -5,5 +5,5 @@
 
 package cluster
 
-// awaitStopped cannot look into a process here; SIGSTOP takes effect soon after it was sent.
+// awaitStopped cannot inspect a process here; SIGSTOP takes effect soon after it was sent.
 func awaitStopped(int) error { return nil }

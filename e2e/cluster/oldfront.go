@@ -24,15 +24,15 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// FrontOptions chooses the server that a front plays.
+// FrontOptions chooses the server that a front emulates.
 type FrontOptions struct {
 	// Version is "1.17" (no discovery.k8s.io/v1, no watch lists, fields unknown then are absent) or "1.20" (an ingress
 	// cluster without discovery.k8s.io/v1).
 	Version string
 }
 
-// OldFront stands in front of a cluster's apiserver and answers as an old Kubernetes did: its version, its API groups,
-// its fields, its ignorance of newer query parameters. Everything else is the real server's answer, watches included.
+// OldFront is a proxy of a cluster's apiserver that answers as an old Kubernetes did: its version, its API groups,
+// its fields, its ignorance of newer query parameters. Everything else is the real server's response, watches included.
 // Users with tokens can use it; a client certificate ends at the front. It is safe for concurrent use.
 type OldFront struct {
 	cluster *Cluster
@@ -84,7 +84,7 @@ func (f *OldFront) serve() error {
 		return err
 	}
 	f.url = "https://" + listener.Addr().String()
-	silent := log.New(io.Discard, "", 0) // a client that went away is no news
+	silent := log.New(io.Discard, "", 0) // a client that went away is not reported
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target); f.editRequest(r) },
 		Transport: f.backend, FlushInterval: -1, ErrorLog: silent,
@@ -106,7 +106,7 @@ func (f *OldFront) serve() error {
 // URL is the address of the front.
 func (f *OldFront) URL() string { return f.url }
 
-// Kubeconfig is the kubeconfig of a user with a token, for the front instead of the server behind it.
+// Kubeconfig returns a kubeconfig for the front of a user with a token.
 func (f *OldFront) Kubeconfig(u User) ([]byte, error) {
 	if u.Token == "" {
 		return nil, fmt.Errorf("front of %s: user %s has no token", f.cluster.options.Name, u.Name)
@@ -114,7 +114,7 @@ func (f *OldFront) Kubeconfig(u User) ([]byte, error) {
 	return kubeconfig(f.cluster.options.Name, f.url, f.cluster.ca.certPEM, u)
 }
 
-// Refused lists what was asked for and does not exist in that version: paths, and query parameters with a "?".
+// Refused lists what was requested and does not exist in that version: paths, and query parameters with a "?".
 func (f *OldFront) Refused() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func (f *OldFront) serves(path string) bool {
 	return known && (version == "" || slices.Contains(versions, version))
 }
 
-// editRequest makes the request one that the old server would have understood the same way.
+// editRequest removes from a request what the old server would have ignored.
 func (f *OldFront) editRequest(r *httputil.ProxyRequest) {
 	query := r.Out.URL.Query()
 	for _, name := range f.era.laterParameters {
@@ -192,7 +192,7 @@ func (f *OldFront) editRequest(r *httputil.ProxyRequest) {
 	}
 }
 
-// isDiscovery: the lists of groups, which editResponse filters.
+// isDiscovery reports whether a path is a list of groups, which editResponse filters.
 func isDiscovery(path string) bool {
 	group, isGroup := strings.CutPrefix(path, "/apis/")
 	return path == "/api" || path == "/apis" || isGroup && !strings.Contains(strings.TrimSuffix(group, "/"), "/")
@@ -235,7 +235,7 @@ func (f *OldFront) editGroup(g *metav1.APIGroup) {
 	}
 }
 
-// editJSON replaces the body of an answer by what edit makes of it.
+// editJSON edits the body of a response.
 func editJSON[T any](resp *http.Response, edit func(*T)) error {
 	var value T
 	err := json.NewDecoder(resp.Body).Decode(&value)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// editAnswer lets forget change every object in an answer: one object, a list, or each event of a watch, in JSON or
-// protobuf. Answers that hold no object of a known kind pass as they are.
+// editAnswer applies forget to every object in a response: one object, a list, or each event of a watch, in JSON or
+// protobuf. Responses without an object of a known kind pass unchanged.
 func editAnswer(resp *http.Response, forget func(runtime.Object)) error {
 	mediaType, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -80,7 +80,7 @@ func editObject(raw []byte, codec runtime.Serializer, forget func(runtime.Object
 	return edited, err == nil
 }
 
-// watchEditor reads a watch stream event by event and gives out each as soon as it is edited. It needs no goroutine.
+// watchEditor reads a watch stream event by event, and returns each as soon as it is edited. It needs no goroutine.
 type watchEditor struct {
 	events  streaming.Decoder
 	encoder streaming.Encoder

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// era is what a front needs to know of an old server.
+// era describes an old server.
 type era struct {
 	major, minor, gitVersion string
-	// apis are the versions of each API group that it serves, of those that the server behind still has. It is as the
-	// old server's defaults were; what has been removed since (discovery.k8s.io/v1beta1) nobody can serve any more.
+	// apis are the versions of each API group that it serves by default, of those that the server behind still has. What
+	// has been removed since (discovery.k8s.io/v1beta1) cannot be served.
 	apis map[string][]string
-	// laterPaths are other paths, and all below them, that came later.
+	// laterPaths are other path prefixes that came later.
 	laterPaths []string
 	// laterParameters are query parameters that it ignores because they came later.
 	laterParameters []string
 	// laterHeaders are headers of answers that it does not send.
 	laterHeaders []string
-	// forget removes the fields that it does not know from one object.
+	// forget removes the fields that it does not know from an object.
 	forget func(runtime.Object)
 }
 
@@ -78,11 +78,11 @@ var eras = map[string]era{
 	},
 }
 
-// forgetSince118 removes what 1.18 and later added to the objects that matter here.
+// forgetSince118 removes what 1.18 and later added to the objects that are used here.
 func forgetSince118(o runtime.Object) {
 	forgetSince121(o)
 	if m, err := meta.Accessor(o); err == nil {
-		m.SetManagedFields(nil) // kept for every object since 1.18
+		m.SetManagedFields(nil) // on every object since 1.18
 	}
 	switch x := o.(type) {
 	case *corev1.Service:
@@ -104,7 +104,7 @@ func forgetSince118(o runtime.Object) {
 	}
 }
 
-// forgetSince121 removes what 1.21 and later added to the objects that matter here.
+// forgetSince121 removes what 1.21 and later added to the objects that are used here.
 func forgetSince121(o runtime.Object) {
 	switch x := o.(type) {
 	case *corev1.Namespace:

@@ -93,7 +93,7 @@ func oldDiscovery(t *testing.T, client kubernetes.Interface) {
 // oldObjects compares what a client gets through the front, in a list and in a watch, with what is stored.
 func oldObjects(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	ctx := timeout(t, limit)
-	// As a client of today asks: an old server ignores the wish for initial events and begins with what is there.
+	// As a current client asks: an old server ignores sendInitialEvents and begins with the existing objects.
 	w, err := client.CoreV1().Services("default").Watch(ctx, metav1.ListOptions{
 		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 	})
@@ -147,7 +147,7 @@ func nextEvent(t *testing.T, ctx context.Context, w watch.Interface) watch.Event
 	}
 }
 
-// checkOldService: what 1.17 knows is as it is stored, and no newer field is there.
+// checkOldService checks that fields of 1.17 are as they are stored, and newer fields are absent.
 func checkOldService(t *testing.T, got, stored *corev1.Service) {
 	t.Helper()
 	if got.UID != stored.UID || got.Spec.ClusterIP != stored.Spec.ClusterIP || got.Spec.Ports[0].Port != 80 {

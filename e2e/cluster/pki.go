@@ -58,8 +58,7 @@ func (a *authority) server(name string) (pair, error) {
 	return a.sign(template)
 }
 
-// client signs a certificate that Kubernetes reads as this user in these groups, for a
-// time.
+// client signs a client certificate for a user in groups.
 func (a *authority) client(user string, groups []string, life time.Duration) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.NotAfter = time.Now().Add(life)

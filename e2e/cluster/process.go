@@ -18,17 +18,17 @@ import (
 
 // ProcessOptions describes a child process that can be started again and again.
 type ProcessOptions struct {
-	// Name is how errors call it, e.g. "idc-a/kube-apiserver".
+	// Name is its name in errors, e.g. "idc-a/kube-apiserver".
 	Name string
 	// Path is the executable, Args are its arguments without its name.
 	Path string
 	Args []string
-	// Env is added to the environment of this process, unless OnlyEnv says that it is the whole.
+	// Env is added to the environment of this process, or is the whole environment with OnlyEnv.
 	Env     []string
 	OnlyEnv bool
 	// Log is the file that receives stdout and stderr; restarts append to it.
 	Log string
-	// Ready is asked again and again after a start until it returns nil. Nil means ready at once.
+	// Ready is called after a start until it returns nil. A nil Ready means ready at once.
 	Ready func(context.Context) error
 	// Ground marks an executable of cmd/kubeground, which also watches the pipe of spawn.go.
 	Ground bool
@@ -119,7 +119,7 @@ func (p *Process) launch() (<-chan struct{}, error) {
 	return done, nil
 }
 
-// Stop asks the process to end (SIGTERM, after a thaw if it is frozen) and waits. It returns an error if the process
+// Stop terminates the process (SIGTERM, after a thaw if it is frozen) and waits. It returns an error if the process
 // does not end with code 0, or, having killed it, if ctx is done first. Stopping what does not run is no error.
 func (p *Process) Stop(ctx context.Context) error {
 	if !p.Running() {
@@ -163,8 +163,8 @@ func (p *Process) Restart(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-// Freeze stops the process where it is (SIGSTOP): its connections stay open and nothing answers. It returns when every
-// thread stands still.
+// Freeze suspends the process (SIGSTOP): its connections stay open and nothing answers. It returns when every thread
+// has stopped.
 func (p *Process) Freeze() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze %s: %w", p.options.Name, err)
@@ -203,7 +203,7 @@ func (p *Process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// Running tells whether the process was started and has not ended; a frozen one runs.
+// Running reports whether the process was started and has not ended; a frozen one runs.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +229,7 @@ func (p *Process) Done() <-chan struct{} {
 	return p.done
 }
 
-// ExitErr says how the process ended last: nil for code 0 (and while it runs), else an *exec.ExitError.
+// ExitErr returns how the process ended last: nil for code 0 (and while it runs), else an *exec.ExitError.
 func (p *Process) ExitErr() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +246,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Name is the name given in the options.
+// Name is the name in the options.
 func (p *Process) Name() string { return p.options.Name }
 
 // Log is the path of the file with stdout and stderr of all starts.

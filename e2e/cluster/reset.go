@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// prefix is what the keys of all objects of this cluster begin with.
+// prefix is the prefix of the keys of this cluster's objects.
 func (c *Cluster) prefix() string {
 	if c.options.EtcdOf != nil {
 		return "/" + c.options.Name
@@ -17,7 +17,7 @@ func (c *Cluster) prefix() string {
 	return "/registry"
 }
 
-// rememberFirst notes what is stored once the cluster has started, for Reset.
+// rememberFirst records what is stored once the cluster has started, for Reset.
 func (c *Cluster) rememberFirst(ctx context.Context) error {
 	var all struct {
 		Kvs []struct{ Key []byte }
@@ -34,9 +34,8 @@ func (c *Cluster) rememberFirst(ctx context.Context) error {
 }
 
 // Reset makes the cluster one that has just started: controller managers end, both servers run, every object that the
-// API server did not make itself at its start is deleted, and Writes begins anew. It deletes in the store: namespaces go
-// at once and whatever their finalizers say, and who watches is told as of any other deletion. What was edited of the
-// first objects stays so.
+// API server did not create itself at its start is deleted, and Writes begins anew. It deletes in the store: namespaces
+// go at once, whatever their finalizers, and watches get ordinary DELETE events. Edits of the first objects remain.
 func (c *Cluster) Reset(ctx context.Context) error {
 	fail := func(err error) error { return fmt.Errorf("reset %s: %w", c.options.Name, err) }
 	c.mu.Lock()
@@ -61,7 +60,7 @@ func (c *Cluster) Reset(ctx context.Context) error {
 	if err := poll(ctx, readyPoll, c.apiserver.options.Ready); err != nil {
 		return fail(err)
 	}
-	// What lies between two neighbours among the first goes in one operation, however much it is.
+	// One operation deletes everything between two neighbours among the first objects.
 	var all []operation
 	from := c.prefix() + "/"
 	for _, next := range append(slices.Clone(c.first), c.prefix()+"0") {

@@ -22,8 +22,8 @@ import (
 // lifelineEnv tells a server which descriptor is the reading end of the pipe; cmd/kubeground reads it.
 const lifelineEnv = "KUBEGROUND_LIFELINE_FD"
 
-// lifeline returns the pipe. Both ends are closed in children by default, which is what makes the end of this process
-// the end of the pipe; being kept here is what keeps the writing end from being collected, and so closed, before.
+// lifeline returns the pipe. Both ends are closed in children by default, so that the pipe ends with this process. The
+// reference here prevents that the writing end is collected, and so closed, before.
 var lifeline = sync.OnceValues(func() (pipe, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -48,7 +48,7 @@ var spawner = sync.OnceValue(func() chan<- func() {
 })
 
 // spawn starts cmd as a child that ends with this process. It is in a process group of its own, so that Ctrl-C in a
-// terminal reaches us alone and we can end things in order.
+// terminal reaches only us, and we can shut down in order.
 func spawn(cmd *exec.Cmd, withLifeline bool) error {
 	if withLifeline {
 		p, err := lifeline()

@@ -30,13 +30,13 @@ type User struct {
 	Cert, Key []byte
 }
 
-// TokenUser makes a user with a random token, for Options.Tokens. Kubernetes takes the name and groups of a service
-// account for one, in priority levels too.
+// TokenUser makes a user with a random token, for Options.Tokens. Kubernetes treats a user with the name and groups of a
+// service account as one, in priority levels too.
 func TokenUser(name string, groups ...string) User {
 	return User{Name: name, Groups: groups, Token: rand.Text()}
 }
 
-// NewUser makes a user with a client certificate, who may do what rules allow in the whole cluster.
+// NewUser makes a user with a client certificate, and grants it rules in the whole cluster.
 func (c *Cluster) NewUser(ctx context.Context, name string, rules ...rbacv1.PolicyRule) (User, error) {
 	u, err := c.certUser(name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Cluster) certUser(name string, groups ...string) (User, error) {
 	return User{Name: name, Groups: groups, Cert: p.cert, Key: p.key}, err
 }
 
-// Certify signs another certificate for a user, which ends soon.
+// Certify signs another, short-lived certificate for a user.
 func (c *Cluster) Certify(name string, life time.Duration) (User, error) {
 	p, err := c.ca.client(name, nil, life)
 	return User{Name: name, Cert: p.cert, Key: p.key}, err
@@ -83,8 +83,8 @@ func (c *Cluster) NewServiceAccount(ctx context.Context, namespace, name string,
 	return u, c.Grant(ctx, u.Name, rules...)
 }
 
-// Grant makes rules all that the user may do by this function: a second call replaces the first. It returns when the
-// apiserver acts by the first of the rules, which is a moment after it has stored them.
+// Grant sets the rules of a user: a second call replaces the first. It returns when the apiserver applies the first of
+// the rules, which is a moment after it has stored them.
 func (c *Cluster) Grant(ctx context.Context, user string, rules ...rbacv1.PolicyRule) error {
 	name := "e2e:" + user
 	roles, bindings := c.client.RbacV1().ClusterRoles(), c.client.RbacV1().ClusterRoleBindings()
@@ -129,7 +129,7 @@ func (c *Cluster) allowed(ctx context.Context, user string, rule rbacv1.PolicyRu
 	return err
 }
 
-// Revoke takes away what Grant gave. The apiserver answers 403 from a moment later on; running watches continue.
+// Revoke undoes Grant. The apiserver answers 403 a moment later; open watches continue.
 func (c *Cluster) Revoke(ctx context.Context, user string) error {
 	err := c.client.RbacV1().ClusterRoleBindings().Delete(ctx, "e2e:"+user, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -138,8 +138,8 @@ func (c *Cluster) Revoke(ctx context.Context, user string) error {
 	return nil
 }
 
-// Config is the client configuration of a user: no client-side limit, protobuf, no warnings (an apiserver sends one
-// with each answer about Endpoints).
+// Config returns the client configuration of a user: no client-side limit, protobuf, no warnings (an apiserver sends one
+// with each response about Endpoints).
 func (c *Cluster) Config(u User) *rest.Config {
 	return &rest.Config{
 		Host: c.url, BearerToken: u.Token, QPS: -1, WarningHandler: rest.NoWarnings{},
@@ -150,7 +150,7 @@ func (c *Cluster) Config(u User) *rest.Config {
 	}
 }
 
-// Kubeconfig is the user's kubeconfig file, everything inline. Cluster and context have the cluster's name.
+// Kubeconfig returns the user's kubeconfig, everything inline. Cluster and context have the cluster's name.
 func (c *Cluster) Kubeconfig(u User) ([]byte, error) {
 	return kubeconfig(c.options.Name, c.url, c.ca.certPEM, u)
 }

@@ -42,21 +42,21 @@ type world struct {
 
 	rng        *rand.Rand
 	namespaces []string
-	apps       int // of each namespace
-	most       int // pods
+	apps       int // per namespace
+	most       int // the limit of pods
 	services   []*service
 	pods       []*pod
-	next       int // of names and addresses
-	total      int // edits
+	next       int // the next number for names and addresses
+	total      int // how many edits were made
 	nudges     int
 	made       map[string]int // edits, by name
 	history    []event
-	subject    key // of the edit being made
+	subject    key // of the current edit
 }
 
-// TestRealClusters makes random edits to a member and compares whenever it is
-// quiet. One round goes on without the member's controller manager: what we
-// show by then must be what it computes when it is back.
+// TestRealClusters makes random edits to a member, and compares whenever it is
+// quiet. One round runs without the member's controller manager: what we have
+// published by then must be what it computes when it is back.
 func TestRealClusters(t *testing.T) {
 	w := newWorld(t)
 	w.populate()
@@ -107,7 +107,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// populate fills the member before anybody watches.
+// populate fills the member before it is watched.
 func (w *world) populate() {
 	w.Helper()
 	ctx := w.Context()
@@ -144,8 +144,8 @@ func (w *world) populate() {
 	}
 }
 
-// startControllers runs the member's controllers without their usual limit of
-// requests, so that they keep up.
+// startControllers runs the member's controllers without their usual rate limits, so
+// that they keep up.
 func (w *world) startControllers() {
 	w.Helper()
 	m, err := w.member.StartControllerManager(w.Context(), cluster.ControllerManagerOptions{
@@ -166,8 +166,8 @@ func (w *world) startTributary() {
 	w.must(w.proc.WaitReady(w.Context()))
 }
 
-// calm is how long the ingress cluster must stand still to be believed to have
-// all, with nothing to compare it with.
+// calm is how long the ingress cluster must not change to be considered complete,
+// while there is nothing to compare it with.
 const calm = 2 * time.Second
 
 // withoutControllers makes edits while the member's controller manager is down.
@@ -203,7 +203,7 @@ func (w *world) withoutControllers(what string) {
 			w.Errorf("%s: %s waited for the member's controllers:\nbefore %v\nafter  %v", what, k, was, v)
 		}
 	}
-	w.Logf("%s: %d edits without the member's controllers, which had %d Services to catch up with; ours stood as they were", what, *editsFlag, behind)
+	w.Logf("%s: %d edits without the member's controllers, which had %d Services to catch up with; ours did not change", what, *editsFlag, behind)
 }
 
 // lagless returns an error while the product has something to write.

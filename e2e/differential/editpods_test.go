@@ -26,7 +26,7 @@ func (w *world) startPod(ctx context.Context) (bool, error) {
 	return true, w.member.StartPods(ctx, o)
 }
 
-// pendPod creates a pod of which no kubelet has reported yet.
+// pendPod creates a pod that no kubelet has reported yet.
 func (w *world) pendPod(ctx context.Context) (bool, error) {
 	p, o := w.newPod(w.someNamespace())
 	p.pending = true
@@ -43,7 +43,7 @@ func (w *world) readyPod(ctx context.Context) (bool, error) {
 	return true, w.member.MarkReady(ctx, p.namespace, p.name)
 }
 
-// unreadyPod takes a live pod, or one that terminates and fails its probe.
+// unreadyPod chooses a live pod, or one that terminates and fails its probe.
 func (w *world) unreadyPod(ctx context.Context) (bool, error) {
 	p := w.anyPod(func(p *pod) bool { return p.ready && !p.finished })
 	if p == nil {
@@ -72,7 +72,7 @@ func (w *world) relabelPod(ctx context.Context) (bool, error) {
 	return true, w.patchPod(ctx, p, fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"tier":%q}}}`, w.app(), w.tier()))
 }
 
-// annotatePod changes nothing that matters.
+// annotatePod makes a change without effect.
 func (w *world) annotatePod(ctx context.Context) (bool, error) {
 	p := w.anyPod(func(*pod) bool { return true })
 	if p == nil {
@@ -100,7 +100,7 @@ func (w *world) readdressPod(ctx context.Context) (bool, error) {
 }
 
 // finishPod ends a pod as an eviction or the end of a job does; Ready may stay
-// True for a moment, and the address may be taken away.
+// True for a moment, and the address may be removed.
 func (w *world) finishPod(ctx context.Context) (bool, error) {
 	p := w.anyPod((*pod).lives)
 	if p == nil {
@@ -129,8 +129,8 @@ func (w *world) terminatePod(ctx context.Context) (bool, error) {
 	return true, w.member.Terminate(ctx, p.namespace, p.name)
 }
 
-// endPod is a kubelet that says that all containers of a terminating pod ended,
-// or somebody who clears away what has finished.
+// endPod removes a terminating pod, as a kubelet does whose containers have ended, or
+// a finished one, as a cleanup does.
 func (w *world) endPod(ctx context.Context) (bool, error) {
 	return w.removePod(ctx, func(p *pod) bool { return p.terminating || p.finished })
 }

@@ -9,21 +9,20 @@ import (
 	"slices"
 )
 
-// edit is one kind of thing that happens to a cluster. do reports false when
-// there is nothing that it could be done to.
+// edit is one kind of edit. do reports false if the world has nothing to which it
+// applies.
 type edit struct {
 	name   string
 	weight int
 	do     func(*world, context.Context) (bool, error)
-	// needsControllers is set if what the member shows after it depends on when its
-	// controllers saw it: a Service that loses its selector keeps the Endpoints
-	// that they wrote last.
+	// needsControllers is set if the result in the member depends on when its
+	// controllers saw the edit: a Service that loses its selector retains the
+	// Endpoints that they wrote last.
 	needsControllers bool
 }
 
 // edits are all kinds. Readiness is gained more often than lost, and pods come
-// as often as they go, so that a long run stays lively. Those that turn unready
-// are few enough never to look like a mass event to the guard.
+// as often as they go, so that a long run stays lively.
 var edits = []edit{
 	{name: "pod: start", weight: 8, do: (*world).startPod},
 	{name: "pod: pend", weight: 1, do: (*world).pendPod},
@@ -87,7 +86,7 @@ type event struct {
 	subject key
 }
 
-// anyPod draws one of the pods that match, nil if none does.
+// anyPod draws a pod that matches, nil if none does.
 func (w *world) anyPod(match func(*pod) bool) *pod {
 	p := draw(w, w.pods, match)
 	if p != nil {
@@ -96,7 +95,7 @@ func (w *world) anyPod(match func(*pod) bool) *pod {
 	return p
 }
 
-// anyService draws one of the Services that match, nil if none does.
+// anyService draws a Service that matches, nil if none does.
 func (w *world) anyService(match func(*service) bool) *service {
 	s := draw(w, w.services, match)
 	if s != nil {
@@ -118,7 +117,7 @@ func draw[T any](w *world, all []*T, match func(*T) bool) *T {
 	return nil
 }
 
-// chance is true in so many of a hundred cases.
+// chance is true with a probability in percent.
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 func (w *world) someNamespace() string { return w.namespaces[w.rng.IntN(len(w.namespaces))] }

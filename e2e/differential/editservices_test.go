@@ -33,7 +33,7 @@ func (w *world) makeService(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// deleteService leaves hand-written slices behind, as nobody owns them.
+// deleteService leaves hand-written slices behind, which have no owner.
 func (w *world) deleteService(ctx context.Context) (bool, error) {
 	s := w.anyService(func(*service) bool { return len(w.services) > *servicesFlag*3/4 })
 	if s == nil {
@@ -47,8 +47,8 @@ func (w *world) dropService(ctx context.Context, s *service) error {
 	return w.member.Client.CoreV1().Services(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{})
 }
 
-// recreateService replaces a Service by another of the same name, which may be
-// of another kind, at once.
+// recreateService deletes a Service and at once creates another of the same name,
+// possibly of another kind.
 func (w *world) recreateService(ctx context.Context) (bool, error) {
 	s := w.anyService(func(*service) bool { return true })
 	if s == nil {
@@ -64,7 +64,7 @@ func (w *world) recreateService(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// editService changes one of the Services that match.
+// editService changes a Service that matches.
 func (w *world) editService(ctx context.Context, match func(*service) bool, change func(*service, *corev1.ServiceSpec, *metav1.ObjectMeta)) (bool, error) {
 	s := w.anyService(match)
 	if s == nil {
@@ -114,7 +114,7 @@ func (w *world) editPublish(ctx context.Context) (bool, error) {
 	})
 }
 
-// editFamilies adds the second family, or takes it away.
+// editFamilies adds or removes the second family.
 func (w *world) editFamilies(ctx context.Context) (bool, error) {
 	return w.editService(ctx, selects, func(_ *service, spec *corev1.ServiceSpec, _ *metav1.ObjectMeta) {
 		if len(spec.IPFamilies) > 1 {
@@ -141,7 +141,7 @@ func (w *world) editType(ctx context.Context) (bool, error) {
 		})
 }
 
-// loseSelector turns the Endpoints as they stand into hand-written ones.
+// loseSelector makes the current Endpoints hand-written ones.
 func (w *world) loseSelector(ctx context.Context) (bool, error) {
 	return w.editService(ctx, selects, func(s *service, spec *corev1.ServiceSpec, _ *metav1.ObjectMeta) {
 		s.selector, spec.Selector, s.endpoints = nil, nil, true

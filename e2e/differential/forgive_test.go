@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is compared
-
 package differential
 
 import (
@@ -17,20 +15,20 @@ import (
 //
 //   - Labels that mean something about the object they are on (reserved) are not
 //     copied from Services, nor compared.
-//   - The upstream slice controller keeps pods without any of the Service's ports
-//     in a slice without ports (portless); we leave them out.
-//   - Hand-written slices count for Services without a selector only. What the
-//     slice controller left of a Service that lost its selector (#105997) counts
-//     no more. A deleted owner's slices wait for a garbage collector that does not
-//     run here (mirrored, ownedBy).
+//   - The upstream slice controller puts pods without any of the Service's ports
+//     in a slice without ports (portless); we omit them.
+//   - Hand-written slices count for Services without a selector only. Slices that
+//     the slice controller left of a Service that lost its selector (#105997) do
+//     not count. A deleted owner's slices wait for a garbage collector that does
+//     not run here (mirrored, ownedBy).
 //   - Mirrored slices set ready only (readUnset).
 //   - Families of slices without endpoints, for Services without a selector: the
 //     mirroring controller makes an empty slice where there is nothing.
-//   - The mirroring controller takes a port with an appProtocol that several
-//     hand-written subsets have for several ports, as it compares pointers. Such
-//     subsets are not made (someSubset).
-//   - Hints: they are not rendered.
-//   - Upstream does not wake when a pod's phase alone changes (D1, finishedListed).
+//   - The mirroring controller treats a port with an appProtocol that several
+//     hand-written subsets have as several ports, because it compares pointers.
+//     Such subsets are not made (someSubset).
+//   - Hints: they are not compared.
+//   - Upstream does not sync when only a pod's phase changes (D1, finishedListed).
 //   - The trigger time from the second round on (see triggers_test.go).
 
 // Controllers, as slices name them.
@@ -45,24 +43,24 @@ var reserved = []string{
 	discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, discoveryv1.LabelSkipMirror, sourceCluster, managedBy, instanceLabel,
 }
 
-// portless reports whether a slice without ports holds what we leave out.
+// portless reports whether a slice has no ports, so that we omit its pods.
 func portless(s *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	return len(slice.Ports) == 0 && (len(s.Spec.Ports) > 0 || s.Spec.ClusterIP != corev1.ClusterIPNone)
 }
 
-// byHand reports whether no controller made the slice.
+// byHand reports whether a slice is hand-written.
 func byHand(slice *discoveryv1.EndpointSlice) bool {
 	by := slice.Labels[discoveryv1.LabelManagedBy]
 	return by != sliceController && by != mirrorController
 }
 
-// mirrored reports whether a slice mirrors the Endpoints that stand.
+// mirrored reports whether a slice mirrors the current Endpoints.
 func mirrored(o *objects, k key, slice *discoveryv1.EndpointSlice) bool {
 	e := o.endpoints[k]
 	return slice.Labels[discoveryv1.LabelManagedBy] == mirrorController && e != nil && ownedBy(slice, e)
 }
 
-// readUnset fills in conditions as the API documents those that are not set.
+// readUnset sets unset conditions to what the API documents them to mean.
 func readUnset(e *discoveryv1.Endpoint) {
 	if e.Conditions.Ready == nil {
 		e.Conditions.Ready = new(true)

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is compared
-
 package differential
 
 import (
@@ -23,15 +21,15 @@ type key struct{ namespace, name string }
 
 func (k key) String() string { return k.namespace + "/" + k.name }
 
-// objects are all of one cluster that matter here.
+// objects are the relevant objects of one cluster.
 type objects struct {
 	services  map[key]*corev1.Service
 	endpoints map[key]*corev1.Endpoints
-	// slices are those of a Service; deleted Services may have some left.
+	// slices are by Service; a deleted one may still have some.
 	slices map[key][]*discoveryv1.EndpointSlice
 	// pods are nil for the ingress cluster.
 	pods []*corev1.Pod
-	// print changes with every write.
+	// print is a fingerprint that changes with every write.
 	print uint64
 }
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pod is what the world knows of a pod that it made.
+// pod is the world's record of a pod that it created.
 type pod struct {
 	namespace, name string
 	ips             []corev1.PodIP
@@ -19,7 +19,7 @@ type pod struct {
 	pending, terminating, finished bool
 }
 
-// lives reports whether the pod's readiness still means anything.
+// lives reports whether the pod's readiness has an effect.
 func (p *pod) lives() bool { return !p.pending && !p.terminating && !p.finished }
 
 const zones, nodes = 3, 6
@@ -82,7 +82,7 @@ func (w *world) someContainers() []corev1.Container {
 }
 
 // someIPs draws a pod's addresses. Now and then they are another pod's, as when
-// an address is given out again while its former owner still terminates.
+// an address is reused while its former owner still terminates.
 func (w *world) someIPs() []corev1.PodIP {
 	if w.chance(4) && len(w.pods) > 0 {
 		return w.pods[w.rng.IntN(len(w.pods))].ips

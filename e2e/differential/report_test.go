@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is compared
-
 package differential
 
 import (
@@ -18,11 +16,11 @@ import (
 // shownDifferences is how many Services a failed test describes.
 const shownDifferences = 3
 
-// report describes the first Services that differ: what differs, both sides, the
+// report describes the first Services that differ: the difference, both sides, the
 // Service and its pods.
 func (w *world) report(s *state) string {
 	var b strings.Builder
-	w.guardSays(&b)
+	w.lagging(&b)
 	different := s.differences()
 	for i, k := range different {
 		if i == shownDifferences {
@@ -43,7 +41,7 @@ func (w *world) report(s *state) string {
 	return b.String()
 }
 
-// tell lists the edits of a Service and of the pods that it selects now.
+// tell lists the edits of a Service and of the pods that it currently selects.
 func (w *world) tell(b *strings.Builder, member *objects, k key) {
 	names := map[key]bool{k: true}
 	if s := member.services[k]; s != nil && s.Spec.Selector != nil {
@@ -60,17 +58,17 @@ func (w *world) tell(b *strings.Builder, member *objects, k key) {
 	}
 }
 
-var guardFamilies = map[string]bool{"tributary_held_changes": true, "tributary_conflicts": true, "tributary_sync_lag_seconds": true}
+var laggingFamilies = map[string]bool{"tributary_missing": true, "tributary_conflicts": true, "tributary_sync_lag_seconds": true}
 
-// guardSays tells what the product holds back, since that would explain much.
-func (w *world) guardSays(b *strings.Builder) {
+// lagging lists metrics that would explain why something is not written yet.
+func (w *world) lagging(b *strings.Builder) {
 	metrics, err := w.proc.Get(w.Context(), "/metrics")
 	if err != nil {
 		fmt.Fprintf(b, "metrics: %v\n", err)
 	}
 	for line := range strings.Lines(string(metrics)) {
 		family, _, _ := strings.Cut(line, "{")
-		if guardFamilies[family] && !strings.HasSuffix(line, "} 0\n") {
+		if laggingFamilies[family] && !strings.HasSuffix(line, "} 0\n") {
 			b.WriteString(line)
 		}
 	}

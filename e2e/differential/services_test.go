@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// service is what the world knows of a Service that it made.
+// service is the world's record of a Service that it created.
 type service struct {
 	namespace, name string
 	// selector is empty for hand-written endpoints.
@@ -26,8 +26,8 @@ type service struct {
 	slices    []string
 }
 
-// portChoices are the ports that Services have. Which pods have what they lead
-// to is in pods_test.go.
+// portChoices are the ports that Services have. Which pods have the target ports is
+// in pods_test.go.
 var portChoices = []corev1.ServicePort{
 	{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")},
 	{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")},
@@ -58,8 +58,8 @@ func (w *world) somePorts() []corev1.ServicePort {
 	return ports
 }
 
-// someLabels draws labels of a Service, those among them that mean something on
-// Endpoints or slices.
+// someLabels draws labels of a Service, sometimes ones that have a meaning on Endpoints
+// or slices.
 func (w *world) someLabels() map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{"team", "env", "example.com/owner"} {
@@ -93,8 +93,8 @@ func (w *world) someSelector() map[string]string {
 	}
 }
 
-// newService draws a Service of any kind. Its record is added to the world by
-// the caller, once it exists.
+// newService draws a Service of any kind. The caller adds its record to the world
+// once it exists.
 func (w *world) newService(namespace, name string) (*service, *corev1.Service) {
 	record := &service{namespace: namespace, name: name}
 	o := &corev1.Service{

@@ -57,7 +57,7 @@ func (s *state) add(w *world, k key) {
 	}
 }
 
-// differences are the Services that are not the same on both sides, sorted.
+// differences returns the Services that differ, sorted.
 func (s *state) differences() []key {
 	keys := map[key]bool{}
 	for k := range s.theirs {
@@ -66,7 +66,7 @@ func (s *state) differences() []key {
 	for k := range s.ours {
 		keys[k] = true
 	}
-	// What has no Service any more must have nothing at all.
+	// Where there is no Service any more there must be no endpoints.
 	for k := range s.ingress.endpoints {
 		keys[k] = true
 	}
@@ -110,15 +110,15 @@ func (s *state) unequal(k key) []string {
 	return out
 }
 
-// Times of settling. Equality counts if neither side changed between two looks;
-// both stand still for stuck before it is asked what upstream overlooked.
+// Times of settling. Equality counts if neither side changed between two polls. Both
+// must be unchanged for stuck before nudge considers what upstream overlooked.
 const (
 	pollEvery = 150 * time.Millisecond
 	stuck     = 1500 * time.Millisecond
 )
 
-// settle waits until both sides are equal and stand still, and returns that
-// state. It fails the test with what differs otherwise.
+// settle waits until both sides are equal and do not change, and returns that state.
+// Otherwise it fails the test with the differences.
 func (w *world) settle(what string) *state {
 	w.Helper()
 	var last *state
@@ -162,9 +162,9 @@ func (w *world) settle(what string) *state {
 	return last
 }
 
-// nudge touches Services for which the member's controllers overlooked a pod
-// that finished (D1), so that they look again. What we show must be right
-// without that: it is kept, and must be the same in the end.
+// nudge touches Services for which the member's controllers overlooked a pod that
+// finished (D1), so that they sync again. What we show must be right without that: it
+// is recorded, and must be the same in the end.
 func (w *world) nudge(ctx context.Context, s *state, different []key, nudged map[key]string) error {
 	for _, k := range different {
 		if s.ours[k] == nil || nudged[k] != "" || !finishedListed(s.member, s.member, k) || finishedListed(s.member, s.ingress, k) {
@@ -180,8 +180,7 @@ func (w *world) nudge(ctx context.Context, s *state, different []key, nudged map
 	return nil
 }
 
-// eventually is fleet.Eventually with longer pauses: here every look costs a
-// list of everything.
+// eventually is fleet.Eventually with longer pauses: each poll lists everything.
 func eventually(ctx context.Context, limit, every time.Duration, cond func(context.Context) error) error {
 	next := time.Now()
 	return fleet.Eventually(ctx, limit, func(ctx context.Context) error {

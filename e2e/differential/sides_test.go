@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is compared
-
 package differential
 
 import (
@@ -23,7 +21,7 @@ const (
 )
 
 // ours is what the ingress cluster shows of a Service. Breaches of the contract
-// become lines, which nothing of the member's equals.
+// become lines that the member's view never has.
 func (w *world) ours(o *objects, k key) *view {
 	s := o.services[k]
 	if s == nil {
@@ -59,8 +57,8 @@ func (w *world) ours(o *objects, k key) *view {
 	return v
 }
 
-// theirs is what a Service of the member has to look like in the ingress
-// cluster, nil if it is not to be there.
+// theirs is what the ingress cluster must show of a Service of the member, nil if it
+// must not exist there.
 func theirs(o *objects, k key) *view {
 	s := o.services[k]
 	if s == nil || s.Spec.Type == corev1.ServiceTypeExternalName {
@@ -101,10 +99,9 @@ func theirs(o *objects, k key) *view {
 	return v
 }
 
-// written adds the slices of a Service without a selector: those that the
-// mirroring controller made, unless a hand-written one speaks of the same
-// endpoint, and the hand-written ones, unset conditions read as the API
-// documents them.
+// written adds the endpoints of the slices of a Service without a selector: of
+// hand-written slices, with unset conditions as the API documents them, and of those
+// by the mirroring controller, except for endpoints in a hand-written one.
 func (v *view) written(o *objects, k key) {
 	said := map[string]bool{}
 	for _, slice := range o.slices[k] {
@@ -139,7 +136,7 @@ func (v *view) written(o *objects, k key) {
 	}
 }
 
-// addSlice takes what is not of an endpoint.
+// addSlice adds what a slice has beside endpoints.
 func (v *view) addSlice(s *discoveryv1.EndpointSlice, labels string) {
 	v.sliceTriggers = append(v.sliceTriggers, s.Annotations[corev1.EndpointsLastChangeTriggerTime])
 	v.families = append(v.families, string(s.AddressType))

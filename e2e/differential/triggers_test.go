@@ -10,10 +10,10 @@ import (
 
 // The trigger time is the earliest of the changes since the object was last
 // written, so it depends on which changes one computation saw together, and on
-// whether a controller knew the Service before: it is equal for sure only when
-// both sides have just made their first object. Upstream takes the time away again
-// when it writes Endpoints once more without a change that it could be the time of,
-// which happens now and then at its start. Later times are counted, and must be possible.
+// whether a controller knew the Service before: it is certain to be equal only when
+// both sides have just made their first object. Upstream removes the time again when
+// it rewrites Endpoints without such a change, as it sometimes does at its start.
+// Later times are counted, and must be possible.
 type triggers struct{ equal, other, onlyOurs, onlyTheirs int }
 
 func (t *triggers) count(ours, theirs string) {
@@ -29,8 +29,8 @@ func (t *triggers) count(ours, theirs string) {
 	}
 }
 
-// compareTriggers holds trigger times of computed endpoints against each other;
-// exactly if first, but for the few that upstream has taken away.
+// compareTriggers compares trigger times of computed endpoints; if first, they must be
+// equal but for the few that upstream has removed.
 func (w *world) compareTriggers(s *state, first bool) (endpoints, sliced triggers) {
 	w.Helper()
 	for k, ours := range s.ours {

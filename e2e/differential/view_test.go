@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is compared
-
 package differential
 
 import (
@@ -15,20 +13,19 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// view is one Service's endpoints as text, each part of which must be equal on
-// both sides.
+// view is one Service's endpoints as text. Each part must be equal on both sides.
 type view struct {
 	// ports are those of the Service, in its order.
 	ports []string
-	// endpoints has a line for each subset and each address, as they stand.
+	// endpoints has a line for each subset and each address, in their order.
 	endpoints []string
-	// endpointsLabels and sliceLabels are what is left without reserved keys. Every
-	// slice has to have the same.
+	// endpointsLabels and sliceLabels are without reserved keys. All slices must have
+	// the same.
 	endpointsLabels, sliceLabels string
 	// slices has a line for each endpoint with its ports, sorted; families are those
 	// that have a slice at all.
 	slices, families []string
-	// trigger times as they are annotated, "" if not; those of slices are sorted.
+	// The trigger times in annotations, "" if there is none; those of slices are sorted.
 	endpointsTrigger string
 	sliceTriggers    []string
 }
@@ -36,7 +33,7 @@ type view struct {
 // familyPart is compared for Services with a selector only.
 const familyPart = "families of EndpointSlices"
 
-// parts are what is compared, by name.
+// parts returns what is compared, by name.
 func (v *view) parts() map[string][]string {
 	return map[string][]string{
 		"ports of the Service": v.ports, "Endpoints": v.endpoints, "labels of Endpoints": {v.endpointsLabels},
@@ -44,7 +41,7 @@ func (v *view) parts() map[string][]string {
 	}
 }
 
-// text is all of it but the trigger times.
+// text formats everything but the trigger times.
 func (v *view) text() string {
 	return fmt.Sprint(v.ports, v.endpoints, v.endpointsLabels, v.sliceLabels, v.slices, v.families)
 }
@@ -71,7 +68,7 @@ func subsetLines(subsets []corev1.EndpointSubset) []string {
 	return out
 }
 
-// slicePorts renders the ports of a slice, whose order means nothing.
+// slicePorts formats the ports of a slice, whose order has no meaning.
 func slicePorts(s *discoveryv1.EndpointSlice) string {
 	var ports []string
 	for _, p := range s.Ports {
@@ -85,7 +82,7 @@ func slicePorts(s *discoveryv1.EndpointSlice) string {
 	return string(s.AddressType) + " [" + strings.Join(ports, " ") + "]"
 }
 
-// endpointIdentity is where and behind which ports an endpoint of a slice is.
+// endpointIdentity formats the ports, address and target of an endpoint of a slice.
 func endpointIdentity(ports, address string, e *discoveryv1.Endpoint) string {
 	return ports + " " + address + target(e.TargetRef)
 }
@@ -106,7 +103,7 @@ func portText(name string, number int32, protocol corev1.Protocol, app *string) 
 	return fmt.Sprintf("%s:%d/%s%s", name, number, protocol, strings.TrimPrefix(field("~", app), " "))
 }
 
-// field is a word with a value, nothing if there is none.
+// field formats a name with a value, "" if there is none.
 func field(name string, value *string) string {
 	if value == nil || *value == "" {
 		return ""
@@ -129,7 +126,7 @@ func servicePorts(s *corev1.Service) []string {
 	return out
 }
 
-// labelText renders labels without the keys of reserved.
+// labelText formats labels without the reserved keys.
 func labelText(labels map[string]string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {

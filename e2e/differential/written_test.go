@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are what is written by hand
-
 package differential
 
 import (
@@ -29,7 +27,7 @@ func (w *world) writeEndpoints(ctx context.Context, s *service) error {
 	}
 	client := w.member.Client.CoreV1().Endpoints(s.namespace)
 	s.endpoints = true
-	// One that is left from when the Service had a selector is taken over.
+	// Endpoints from when the Service had a selector are overwritten.
 	if _, err := client.Update(ctx, o, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -37,14 +35,14 @@ func (w *world) writeEndpoints(ctx context.Context, s *service) error {
 	return err
 }
 
-// someSubset draws a subset whose order is not the canonical one, nor are its
-// addresses its own alone.
+// someSubset draws a subset that is not in canonical order, and shares addresses with
+// others.
 func (w *world) someSubset(i int) corev1.EndpointSubset {
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "client", Port: 2379 + int32(i), Protocol: corev1.ProtocolTCP}}}
 	switch n := w.rng.IntN(100); {
 	case n < 30:
 		subset.Ports = append(subset.Ports, corev1.EndpointPort{Name: "admin", Port: 2385, Protocol: corev1.ProtocolTCP})
-	case n < 60: // each subset its own: see forgive_test.go
+	case n < 60: // a port of its own for each subset: see forgive_test.go
 		subset.Ports = append(subset.Ports, corev1.EndpointPort{
 			Name: "admin", Port: 2390 + int32(i), Protocol: corev1.ProtocolTCP, AppProtocol: new("http")})
 	}

@@ -18,16 +18,15 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// kindOf are the kinds of replicas by their resource.
+// kindOf maps resources to the kinds of a replica's objects.
 var kindOf = map[string]Kind{"services": Service, "endpoints": Endpoints, "endpointslices": EndpointSlice}
 
-// besides are what tributary may write that is no replica; a review is a question, and
-// leaves nothing.
+// besides are the other resources that tributary may write. A review stores nothing.
 var besides = []string{"namespaces", "leases", "configmaps", "events", "selfsubjectaccessreviews"}
 
 func succeeded(w *cluster.Write) bool { return w.Code >= 200 && w.Code < 300 && !w.DryRun }
 
-// audit holds tributary's write requests against OWNED and ZERO.
+// audit checks tributary's write requests for OWNED and ZERO.
 func (c *checker) audit() {
 	for _, m := range c.h.Members {
 		for _, w := range c.h.Writes[m] {
@@ -69,13 +68,12 @@ func (c *checker) audit() {
 	}
 }
 
-// at places a moment of the apiserver's clock, which is this machine's.
+// at converts a time of the apiserver's clock, which is this machine's.
 func (c *checker) at(t time.Time) time.Duration { return t.Sub(c.h.Began) }
 
-// ownership: an object that was somebody else's around the moment of a write
-// must not have been written. It returns whether the recorder saw the object then at
-// all: one that a store which was put back brought again may have been gone before the
-// recorder listed anew, and none of its versions been seen.
+// ownership checks that an object was not somebody else's around the time of a write. It
+// returns whether the recorder saw the object then at all: one that a restored store
+// brought back may be gone before the recorder lists again.
 func (c *checker) ownership(key objectKey, at time.Duration, verb string) (seen bool) {
 	foreign := false
 	var last metav1.Object
@@ -85,7 +83,7 @@ func (c *checker) ownership(key objectKey, at time.Duration, verb string) (seen 
 			continue
 		}
 		if e.At >= at-c.s.Slack {
-			// The state before, and every one that it may have met.
+			// The state before the write, and every state that it may have met.
 			if c.h.Installation.owns(last) || c.h.Installation.owns(e.Object) {
 				return true
 			}
@@ -102,10 +100,10 @@ func (c *checker) ownership(key objectKey, at time.Duration, verb string) (seen 
 	return foreign || last != nil
 }
 
-// trespasses: where another installation has the Service, this one writes nothing of
-// that name.
+// trespasses checks that where another installation has the Service, this one writes
+// nothing of that name.
 func (c *checker) trespasses() {
-	since := map[Key]time.Duration{} // from when the Service of that name is another's
+	since := map[Key]time.Duration{} // since when the Service of that name is another's
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
 		if e.Cluster != c.h.Ingress || !c.h.covers(e.Key.Namespace) {
@@ -132,8 +130,8 @@ func (c *checker) trespasses() {
 	}
 }
 
-// versions counts the new versions of each object that may be tributary's doing.
-// Where a list hides some, the count is no argument.
+// versions counts the new versions of each object that tributary may have made.
+// Where a list hides some, the number is unknown.
 func (c *checker) versions() map[objectKey]int {
 	const unknown = 1 << 30
 	count := map[objectKey]int{}

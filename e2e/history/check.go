@@ -24,7 +24,7 @@ const (
 	Zero      Law = "ZERO"
 )
 
-// Violation is a breach of a law at a moment.
+// Violation is a breach of a law at a point in time.
 type Violation struct {
 	Law Law
 	At  time.Duration
@@ -36,16 +36,16 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s at %.3f s: %s", v.Law, v.At.Seconds(), v.Text)
 }
 
-// Settings are the times that the laws allow.
+// Settings are the delays that the laws allow.
 type Settings struct {
 	// Slack is how much later the recorder may see a change of a member than
 	// tributary does. Default 2 s: both are processes on one busy machine.
 	Slack time.Duration
-	// Bound is how long a change may take to be shown while nothing is broken, and
+	// Bound is how long a change may take to be published while nothing is broken, and
 	// how old the state may be that a write follows from. Default 10 s.
 	Bound time.Duration
 	// Serving are replicas that may never lose their last ready endpoint, whatever their
-	// members show.
+	// members have.
 	Serving []Key
 }
 
@@ -57,11 +57,11 @@ func (s Settings) withDefaults() Settings {
 // Report is what Check found.
 type Report struct {
 	Violations []Violation
-	// Facts is the number of different facts; Changes that of the moments at which
-	// the ingress cluster began or ceased to show one.
+	// Facts is the number of different facts, Changes how often the ingress cluster
+	// began or ceased to show one.
 	Facts, Changes int
-	// Worst is the longest that a change of a member took to be shown, outside of
-	// the spans in which that could not be expected.
+	// Worst is the longest time by member that a change took to be published, outside
+	// of the spans in which that could not be expected.
 	Worst map[string]time.Duration
 	// Writes counts tributary's successful writes in the ingress cluster.
 	Writes int
@@ -95,13 +95,13 @@ func keys[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-// checker holds one history against the laws.
+// checker checks one history against the laws.
 type checker struct {
 	h     *History
 	s     Settings
 	r     *replay
 	views *views
-	// crowded are replicas with more endpoints than Endpoints hold, foreign those
+	// crowded are replicas with more endpoints than fit into Endpoints, foreign those
 	// whose Service was somebody else's at some time.
 	crowded, foreign map[Key]bool
 	spans            spans
@@ -145,7 +145,7 @@ func (c *checker) violated(law Law, at time.Duration, format string, args ...any
 	c.report.Violations = append(c.report.Violations, Violation{Law: law, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// crowd finds the replicas that ever had more pods than Endpoints hold.
+// crowd finds the replicas that ever had more pods than fit into Endpoints.
 func (c *checker) crowd(lines []*line) {
 	pods := map[Key]map[string]bool{}
 	for _, l := range lines {
@@ -159,7 +159,7 @@ func (c *checker) crowd(lines []*line) {
 	}
 }
 
-// judged leaves out what the oracle has no opinion on.
+// judged reports whether the oracle has an opinion on a fact.
 func (c *checker) judged(l *line) bool {
 	if l.UID == "" {
 		return false // hand-written in a member

@@ -18,7 +18,7 @@ func foreign(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 }
 
-// TestLaws shows for each law a history that keeps it and one that breaks it.
+// TestLaws has for each law a history that obeys it and one that breaks it.
 func TestLaws(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func TestLaws(t *testing.T) {
 			gone(10, "p2").shows(10.1, "p1").shows(25, "p1", "p2").shows(26, "p1").until(60), []Law{NoPhantom}},
 		{"a removed address comes back at once", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			gone(10, "p2").shows(10.1, "p1").shows(10.2, "p1", "p2").shows(10.3, "p1").until(60), []Law{NoPhantom}},
-		{"a removed address comes back with another slice, which was under way", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+		{"a removed address comes back with another slice, which was in flight", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			gone(10, "p2").write(10, "ingress", "create", "endpointslices", "web-a-2").
 			write(10.1, "ingress", "update", "endpointslices", "web-a").shows(10.2, "p1").
 			slice(10.3, "a", "web-a-2", "p2").write(10.4, "ingress", "delete", "endpointslices", "web-a-2").end(10.5, "web-a-2").until(60), nil},
@@ -58,7 +58,7 @@ func TestLaws(t *testing.T) {
 
 		{"a new Service is seen before the end of an old pod", newStory().pods(0, "p1").shows(0, "p1").
 			gone(9.9, "p1").port(10, 9090).shows(10.1).port9090(10.2, "p1").shows(10.3).until(40), nil},
-		{"a Service's new port is given to a pod that is long gone", newStory().pods(0, "p1").shows(0, "p1").
+		{"a Service's new port is published for a pod that is long gone", newStory().pods(0, "p1").shows(0, "p1").
 			gone(10, "p1").shows(10.1).port(30, 9090).port9090(30.1, "p1").shows(30.2).until(60), []Law{NoPhantom}},
 
 		{"an endpoint disappears for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
@@ -67,23 +67,23 @@ func TestLaws(t *testing.T) {
 			gone(10, "p2").shows(10.1, "p1").pods(12, "p2").shows(12.1, "p1", "p2").shows(13, "p1").shows(13.1, "p1", "p2").until(40), []Law{NoWipe}},
 		{"a frozen member is emptied", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			span(Blind, "a", 10, 40).shows(20).shows(41, "p1", "p2").until(60), []Law{NoWipe}},
-		{"a doubted member gives way", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+		{"a doubted member is demoted", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			span(Doubt, "a", 10, 40).shows(20, "!p1", "q1").shows(35, "p1", "q1").until(60), nil},
-		{"a doubted member gives way, and nobody else serves", newStory().pods(0, "p1", "q1").shows(0, "p1").
+		{"a doubted member is demoted, and nobody else serves", newStory().pods(0, "p1", "q1").shows(0, "p1").
 			span(Blind, "b", 0, 70).span(Doubt, "a", 10, 40).shows(20, "!p1").shows(35, "p1").until(60), []Law{NoWipe}},
 		{"a doubted member begins as a reserve", newStory().pods(0, "q1").shows(0, "q1").
 			span(Doubt, "a", 5, 40).pods(10, "p1").shows(10.1, "!p1", "q1").shows(35, "p1", "q1").until(60), nil},
 		{"a write was half done when tributary ended", newStory().pods(0, "p1").shows(0, "p1").pods(9, "p2").endpoints(9.1, "p1", "p2").
 			span(ProductDown, "", 10, 11).endpoints(11.1, "p1").shows(11.2, "p1", "p2").until(40), nil},
-		{"a replica was taken away by half when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
+		{"a replica was half removed when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
 			span(ProductDown, "", 9.2, 10).endpoints(10.1, "p1").shows(10.2).until(40), nil},
-		{"a slice is made anew of what Endpoints had when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").end(9.1, "web-a").
+		{"a slice is rebuilt from Endpoints after tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").end(9.1, "web-a").
 			span(ProductDown, "", 9.2, 10).slice(10.1, "a", "web-a", "p1").shows(10.2).until(40), []Law{NoPhantom}},
-		{"Endpoints are made anew of what is gone", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
+		{"Endpoints are rebuilt from what is gone", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
 			endpoints(10.1, "p1").shows(10.2).until(40), []Law{NoPhantom}},
-		{"a doubted member is taken out", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+		{"a doubted member is removed", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			span(Doubt, "a", 10, 40).shows(20, "q1").shows(35, "p1", "q1").until(60), []Law{NoWipe}},
-		{"a member gives way without a doubt", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+		{"a member is demoted without a doubt", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			shows(20, "!p1", "q1").shows(21, "p1", "q1").until(60), []Law{NoPhantom, NoWipe}},
 		{"of all that serve the last is really gone", newStory().pods(0, "p1", "!q1").shows(0, "p1", "!q1").
 			gone(10, "p1").shows(10.1, "!q1").until(30), nil},
@@ -123,7 +123,7 @@ func breaks(t *testing.T, s *story, want []Law) {
 	}
 }
 
-// TestAuditedLaws does the same for what only the audit log tells.
+// TestAuditedLaws does the same for what only the audit log shows.
 func TestAuditedLaws(t *testing.T) {
 	withForeign := func() *story {
 		s := newStory()
@@ -176,10 +176,10 @@ func TestReplicas(t *testing.T) {
 	breaks(t, conflict.until(30), nil)
 }
 
-// TestInstallations judges one of two: what the other shows is not its own, what it wants
-// and the other has is a conflict, and of that name it writes nothing.
+// TestInstallations judges one of two installations: it does not own what the other shows;
+// what it wants and the other has is a conflict, and it writes nothing of that name.
 func TestInstallations(t *testing.T) {
-	of := func(name string, s *story) *story { // its last object is of that installation
+	of := func(name string, s *story) *story { // assigns its last object to that installation
 		object := s.h.Events[len(s.h.Events)-1].Object
 		labels := maps.Clone(object.GetLabels())
 		labels[ofInstance] = name

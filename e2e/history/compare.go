@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
-
 package history
 
 import (
@@ -16,13 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Differences compares, by lists of this moment, what the members want in a
-// namespace with what an installation shows in the ingress cluster: one line for each fact and each
-// Service that is missing or left over. Replicas with more pods than Endpoints
-// hold are compared by their slices alone, those whose Service is somebody else's
-// only for what is left over.
+// Differences lists what the members want in a namespace and what an installation shows
+// in the ingress cluster, and returns one line for each fact and each Service that is
+// missing or left over. Replicas with more pods than fit into Endpoints are compared by
+// their slices alone, those whose Service is somebody else's only for what is left over.
 func Differences(ctx context.Context, namespace string, of Installation, ingress Source, members ...Source) ([]string, error) {
-	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key]bool{}
+	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key][]string{} // the members that have the Service
 	pods := map[Key]int{}
 	for _, m := range members {
 		list, err := m.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
@@ -39,7 +36,8 @@ func Differences(ctx context.Context, namespace string, of Installation, ingress
 		for i := range list.Items {
 			s := &list.Items[i]
 			if replicated(s) {
-				services[Key{s.Namespace, s.Name}] = true
+				key := Key{s.Namespace, s.Name}
+				services[key] = append(services[key], m.Name)
 			}
 			for f := range Wanted(m.Name, s, slices.Values(all)) {
 				want[f] = true
@@ -79,18 +77,18 @@ func podsOf(ctx context.Context, c kubernetes.Interface, namespace string) ([]*c
 	return all, nil
 }
 
-// standing is what the ingress cluster shows.
-type standing struct {
+// published is what the ingress cluster shows.
+type published struct {
 	facts map[Fact]bool
 	// foreign are the Services that are somebody else's.
 	foreign map[Key]bool
-	// others are objects that should not be there, or should.
+	// others describes objects that are left over or missing.
 	others []string
 }
 
-func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*standing, error) {
-	s := &standing{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
-	take := func(o metav1.Object) {
+func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key][]string) (*published, error) {
+	s := &published{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
+	add := func(o metav1.Object) {
 		for f := range of.Shown(o, func(uid string) string { return origin[uid] }) {
 			s.facts[f] = true
 		}
@@ -101,8 +99,8 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	}
 	for i := range endpoints.Items {
 		e := &endpoints.Items[i]
-		take(e)
-		if of.owns(e) && !services[Key{e.Namespace, e.Name}] {
+		add(e)
+		if of.owns(e) && services[Key{e.Namespace, e.Name}] == nil {
 			s.others = append(s.others, "left over: Endpoints "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -112,8 +110,8 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 	}
 	for i := range sliceList.Items {
 		e := &sliceList.Items[i]
-		take(e)
-		if of.owns(e) && !services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}] {
+		add(e)
+		if of.owns(e) && !slices.Contains(services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}], e.Labels[sourceCluster]) {
 			s.others = append(s.others, "left over: EndpointSlice "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -127,7 +125,7 @@ func shownIn(ctx context.Context, namespace string, of Installation, c kubernete
 		key := Key{o.Namespace, o.Name}
 		have[key] = true
 		s.foreign[key] = !of.owns(o) // a conflict, not a gap
-		if of.owns(o) && !services[key] {
+		if of.owns(o) && services[key] == nil {
 			s.others = append(s.others, "left over: Service "+key.String())
 		}
 	}

@@ -28,7 +28,7 @@ type Key struct{ Namespace, Name string }
 
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Event is one version of one object as a watch showed it, or its end.
+// Event is one version of an object as a watch showed it, or its deletion.
 type Event struct {
 	// At is when it arrived, since the recorder was started.
 	At      time.Duration
@@ -39,8 +39,8 @@ type Event struct {
 	// *discoveryv1.EndpointSlice, nil when it was deleted. It must not be changed.
 	Object   metav1.Object
 	Revision string
-	// Listed marks what a list showed, at the start or after a watch was lost: who
-	// did it and when is not known.
+	// Listed marks what a list showed, at the start or after a watch was lost: author
+	// and time are unknown.
 	Listed bool
 	// ByHand marks a change that the test made itself in the ingress cluster.
 	ByHand bool
@@ -51,13 +51,13 @@ type SpanKind string
 
 // The kinds of spans.
 const (
-	// Blind: tributary cannot see the member as it is. What changes there need not
-	// be shown until the span has ended; nothing may be taken away for it.
+	// Blind: tributary cannot see the member's current state. Changes there need not
+	// be published until the span has ended, and nothing may be removed because of it.
 	Blind SpanKind = "blind"
 	// Doubt: there is a reason to use the member's endpoints only where nobody else
-	// serves. They may turn, and need not show what the member has; none may leave.
+	// serves. Their conditions may flip and be stale; none may be removed.
 	Doubt SpanKind = "doubt"
-	// Free: an operator acts on the member's share. No law but OWNED holds for it.
+	// Free: an operator changes the member's share. Only OWNED applies to it.
 	Free SpanKind = "free"
 	// ProductDown: tributary does not run, or not yet.
 	ProductDown SpanKind = "product down"
@@ -67,7 +67,7 @@ const (
 	Quiet SpanKind = "quiet"
 )
 
-// Span is a stretch of time in which something was so on purpose.
+// Span is a period of a condition that was caused on purpose.
 type Span struct {
 	Kind SpanKind
 	// Cluster is the member concerned; empty where the kind concerns none.
@@ -85,25 +85,25 @@ func (s Span) String() string {
 
 func (s Span) covers(at time.Duration) bool { return s.From <= at && at <= s.To }
 
-// History is what happened. It is a value: Check does not change it.
+// History is everything that happened. Check does not change it.
 type History struct {
-	// Began is the zero of every At.
+	// Began is the time from which every At is counted.
 	Began time.Time
 	End   time.Duration
-	// Ingress is the name of the ingress cluster, Members are those of the others.
+	// Ingress is the name of the ingress cluster, Members are the names of the others.
 	Ingress string
 	Members []string
-	// Events are in the order of their arrival; the first lists come first, at 0.
+	// Events are in order of arrival; those of the first lists come first, at 0.
 	Events []Event
 	Spans  []Span
 	// Writes are the write requests by cluster, from the API servers' audit logs.
 	// Without them OWNED and ZERO are not checked.
 	Writes map[string][]cluster.Write
-	// Installation is the one that is judged; what others own is somebody else's.
+	// Installation is the one that is judged; what others own is foreign.
 	Installation Installation
 	// User is tributary in the audit logs.
 	User string
-	// Covers tells whether a namespace belongs to this history; nil: all do.
+	// Covers reports whether a namespace belongs to this history; nil: all do.
 	Covers func(namespace string) bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// The states of an endpoint. In Endpoints there are the first two; in slices
-// every combination of the conditions, with "+" between those that are true.
+// The states of an endpoint in Endpoints. In slices the state is the conditions that
+// are true, joined with "+".
 const (
 	Ready    = "ready"
 	NotReady = "notready"
@@ -41,10 +41,10 @@ func compareFacts(a, b Fact) int {
 	)
 }
 
-// serves reports whether traffic is sent to the endpoint.
+// serves reports whether the endpoint gets traffic.
 func (f Fact) serves() bool { return f.State == Ready || f.State == "ready+serving" }
 
-// port renders a port of a fact.
+// port formats a port of a fact.
 func port(number int32, name, protocol string) string {
 	return fmt.Sprintf("%d/%s/%s", number, name, protocol)
 }

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// follower follows one kind of one cluster. It resumes where it was whenever
-// that is possible, so that no version is missed.
+// follower lists and watches one kind in one cluster. It resumes at its revision whenever
+// possible, so that it misses no version.
 type follower struct {
 	r       *Recorder
 	cluster string
@@ -28,11 +28,11 @@ type follower struct {
 
 	mu       sync.Mutex
 	revision string
-	stop     context.CancelFunc // ends the watch under way; nil when there is none
+	stop     context.CancelFunc // ends the current watch; nil if there is none
 	epoch    int                // how often it was reset
 }
 
-// access is how a kind is listed and watched.
+// access has the calls that list and watch a kind.
 type access struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -64,7 +64,7 @@ func accessOf[L runtime.Object](
 	}
 }
 
-// read lists the kind with its revision.
+// read lists the kind, and returns the list's revision.
 func (f *follower) read(ctx context.Context) (items []metav1.Object, revision string, err error) {
 	list, err := f.access.list(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -87,13 +87,13 @@ func (f *follower) read(ctx context.Context) (items []metav1.Object, revision st
 	return items, m.GetResourceVersion(), nil
 }
 
-// slim drops what takes room and says nothing here.
+// slim drops fields that are large and not needed.
 func slim(m metav1.Object) metav1.Object {
 	m.SetManagedFields(nil)
 	return m
 }
 
-// list notes what a list shows, and what it does not show any more.
+// list records what a list shows, and what it no longer shows.
 func (f *follower) list(ctx context.Context) error {
 	items, revision, err := f.read(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *follower) known() (keys []Key) {
 	return keys
 }
 
-// upToDate compares what is known with a list of this moment.
+// upToDate compares what is known with a current list.
 func (f *follower) upToDate(ctx context.Context) error {
 	items, _, err := f.read(ctx)
 	if err != nil {
@@ -153,25 +153,24 @@ func (f *follower) upToDate(ctx context.Context) error {
 	return nil
 }
 
-// older reports whether a comes before b. What was put back to an older
-// revision counts as different.
+// older reports whether a has a lower revision than b.
 func older(a, b metav1.Object) bool {
 	x, errX := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
 	y, errY := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
 	return errX != nil || errY != nil || x < y
 }
 
-// reset leaves the watch and lists anew.
+// reset ends the watch and lists again.
 func (f *follower) reset(ctx context.Context) error {
 	f.leave()
 	f.doubt()
 	err := f.list(ctx)
-	f.leave() // one that was opened meanwhile began at the old revision
+	f.leave() // a watch that was opened meanwhile began at the old revision
 	return err
 }
 
-// doubt makes whatever is listed next be news, also under a revision that is known: a
-// store that was put back counts anew from an older one.
+// doubt makes the next list be recorded in full, known revisions included: a restored store
+// issues revisions again.
 func (f *follower) doubt() {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
@@ -191,8 +190,8 @@ func (f *follower) leave() {
 	}
 }
 
-// again is the pause before a watch that ended is resumed.
-const again = 50 * time.Millisecond
+// resumePause is the pause before a watch that ended is resumed.
+const resumePause = 50 * time.Millisecond
 
 // run watches until ctx ends.
 func (f *follower) run(ctx context.Context) {
@@ -203,7 +202,7 @@ func (f *follower) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(resumePause):
 		}
 	}
 }
@@ -247,7 +246,7 @@ func (f *follower) take(e watch.Event, epoch int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.epoch != epoch {
-		return nil // it belongs to a store that was put back
+		return nil // it is from before the store was restored
 	}
 	f.revision = m.GetResourceVersion()
 	event := Event{Cluster: f.cluster, Kind: f.kind, Key: Key{m.GetNamespace(), m.GetName()}}

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// causes holds each change that tributary made to what is shown against what it
-// can have seen of the member: something recent, and nothing older than what the
-// change before followed from. Who saw a pod come back can take it away only for
-// news that is newer still. Before is what had been sent then: an endpoint that is being written
-// into one slice may be taken out of another meanwhile, and then comes once more.
+// causes checks that each change which tributary made follows from what it can have seen
+// of the member: something recent, and nothing older than what the previous change
+// followed from. After seeing a pod come back, only a newer event justifies its removal.
+// "Previous" is by the time of the request: an endpoint that is being written into one
+// slice may be removed from another meanwhile, and then appears once more.
 func (c *checker) causes(l *line) {
 	type step struct {
 		sent  time.Duration
@@ -25,12 +25,12 @@ func (c *checker) causes(l *line) {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
 		}
-		if (x.turned || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
+		if (x.flipped || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
 			continue
 		}
 		remade := x.on && x.made && !x.half && l.Kind == Endpoints
 		if (!x.on && x.half || remade) && c.restarted(x.at) {
-			continue // half written when tributary ended: only slices tell whose it is, and Endpoints are made of them
+			continue // half written when tributary ended: only slices name the member, and Endpoints are rebuilt from them
 		}
 		sent := c.sent(x)
 		at, _ := slices.BinarySearchFunc(steps, sent+1, func(s step, sent time.Duration) int { return cmp.Compare(s.sent, sent) })
@@ -53,12 +53,12 @@ func (c *checker) sent(x change) time.Duration {
 		}
 	}
 	if at < 0 {
-		return x.at // nothing tells
+		return x.at // no request was found
 	}
 	return at
 }
 
-// restarted reports whether tributary was down a short time before a moment.
+// restarted reports whether tributary was down shortly before.
 func (c *checker) restarted(at time.Duration) bool {
 	return slices.ContainsFunc(c.spans, func(s Span) bool {
 		return s.Kind == ProductDown && s.From <= at && at <= s.To+c.s.Bound
@@ -73,13 +73,13 @@ func (c *checker) uncaused(l *line, x change) {
 	case len(c.views.follow(l.Fact, []view{{}}, true, 0, forever)) == 0:
 		c.violated(NoPhantom, x.at, "%s appeared, which no member ever had", l.Fact)
 	default:
-		c.violated(NoPhantom, x.at, "%s appeared, which the member had given up before", l.Fact)
+		c.violated(NoPhantom, x.at, "%s appeared, which the member no longer had", l.Fact)
 	}
 }
 
-// emptied holds each moment at which a replica lost its last ready endpoint, and did not get
-// another one at once, against what the members had, whatever was doubted. What is really
-// gone does not wait for what takes its place in another object.
+// emptied checks each time a replica lost its last ready endpoint, and did not get another
+// one at once, against what the members had, whatever was doubted. What is really gone does
+// not wait for its replacement in another object.
 func (c *checker) emptied(lines []*line) {
 	type half struct {
 		kind    Kind
@@ -122,9 +122,8 @@ func steady(l *line, from, to time.Duration) bool {
 	return !held(l.wanted0, l.wanted, false, from, to)
 }
 
-// timely holds every value that the member kept long enough against what was
-// shown by then, and measures how long it took. What was shown and is lost again
-// is for causes to judge.
+// timely checks that every state which the member had long enough was shown by then, and
+// measures how long it took. States that were shown and lost again are left to causes.
 func (c *checker) timely(l *line) {
 	for i := -1; i < len(l.wanted); i++ {
 		value, from, to := l.wanted0, time.Duration(0), c.h.End
@@ -149,7 +148,7 @@ func (c *checker) timely(l *line) {
 	}
 }
 
-// took is how long after from the value was shown, if that was before to.
+// took returns how long after from the value was shown, if that was before to.
 func took(l *line, value bool, from, to time.Duration) (time.Duration, bool) {
 	if valueAt(l.shown0, l.shown, from) == value {
 		return 0, true
@@ -162,7 +161,7 @@ func took(l *line, value bool, from, to time.Duration) (time.Duration, bool) {
 	return 0, false
 }
 
-// final compares the two sides at the end.
+// final compares the members with the ingress cluster at the end.
 func (c *checker) final(l *line) {
 	if c.spans.concerns(l.Cluster, c.h.End, suspending...) {
 		return
@@ -176,7 +175,7 @@ func (c *checker) final(l *line) {
 	}
 }
 
-// leftovers compares at the end which replicas there are.
+// leftovers compares which replicas exist at the end.
 func (c *checker) leftovers() {
 	if c.spans.concerns("", c.h.End, suspending...) {
 		return

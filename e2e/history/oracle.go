@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
-
 package history
 
 import (
@@ -16,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// This file says, in as few words as possible, which endpoints a member's
-// Service has. It is meant to be dumb: no index, no state, no sharing of code
-// with what it is to judge.
+// This file computes, as simply as possible, which endpoints a member's Service has: no
+// index, no state, and no code shared with the product that it judges.
 
-// capacity is how many addresses Endpoints hold; beyond it the choice is
+// capacity is how many addresses Endpoints hold. Beyond it the choice of addresses is
 // arbitrary and not judged.
 const capacity = 1000
 
@@ -41,8 +38,8 @@ func selects(s *corev1.Service, p *corev1.Pod) bool {
 	return p.Namespace == s.Namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
 }
 
-// Wanted returns the facts that one Service of a member demands, given all pods
-// of that member.
+// Wanted returns the facts that one Service of a member demands, from all pods of that
+// member.
 func Wanted(cluster string, s *corev1.Service, pods iter.Seq[*corev1.Pod]) map[Fact]bool {
 	facts := map[Fact]bool{}
 	if !judged(s) {
@@ -69,7 +66,7 @@ type place struct {
 	ip, state string
 }
 
-// places says where and how a selected pod appears.
+// places returns where a selected pod appears, and in which state.
 func places(s *corev1.Service, p *corev1.Pod) (all []place) {
 	ready := isReady(p)
 	terminating, publish := p.DeletionTimestamp != nil, s.Spec.PublishNotReadyAddresses
@@ -85,7 +82,7 @@ func places(s *corev1.Service, p *corev1.Pod) (all []place) {
 		state := Conditions(ready && !terminating || publish, ready, terminating)
 		all = append(all, place{EndpointSlice, ip, state})
 		if i > 0 || terminating && !publish {
-			continue // Endpoints have one family, and nothing that terminates
+			continue // Endpoints have one family, and no terminating pods
 		}
 		state = NotReady
 		if ready || publish {
@@ -96,7 +93,7 @@ func places(s *corev1.Service, p *corev1.Pod) (all []place) {
 	return all
 }
 
-// Conditions renders the conditions of a slice's endpoint.
+// Conditions formats the conditions of a slice's endpoint.
 func Conditions(ready, serving, terminating bool) string {
 	text := ""
 	for _, c := range []struct {
@@ -125,7 +122,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// addressOf returns the pod's address of a family, if it may be an endpoint's.
+// addressOf returns the pod's address of a family, if it is valid for an endpoint.
 func addressOf(p *corev1.Pod, family corev1.IPFamily) (string, bool) {
 	addresses := p.Status.PodIPs
 	if len(addresses) == 0 {
@@ -142,8 +139,8 @@ func addressOf(p *corev1.Pod, family corev1.IPFamily) (string, bool) {
 	return "", false
 }
 
-// resolve returns the ports that a pod serves of a Service. A Service without
-// ports has one fact for each pod all the same.
+// resolve returns the ports of a Service that a pod serves. A Service without ports still
+// has one fact for each pod.
 func resolve(s *corev1.Service, p *corev1.Pod) (ports []string) {
 	if len(s.Spec.Ports) == 0 {
 		return []string{""}
@@ -180,7 +177,7 @@ func target(want *corev1.ServicePort, p *corev1.Pod) (int32, bool) {
 	return 0, false
 }
 
-// Labels by which tributary owns an object.
+// Labels and annotations of the objects that tributary owns.
 const (
 	managedBy     = "app.kubernetes.io/managed-by"
 	ofInstance    = "tributary.dev/instance"
@@ -188,7 +185,7 @@ const (
 	sourceCluster = "multicluster.kubernetes.io/source-cluster"
 )
 
-// Installation names one of several on an ingress cluster; empty, all are taken for one.
+// Installation names one of several in an ingress cluster; "" stands for all.
 type Installation string
 
 // owns reports whether an object of the ingress cluster is the installation's.
@@ -209,8 +206,8 @@ func marked(object metav1.Object) bool {
 	return false
 }
 
-// markedAs reports whether an object has the mark and says that it is of a replica: what
-// was copied under another name does not.
+// markedAs reports whether an object is marked as part of a replica. A copy under another
+// name is not.
 func markedAs(o metav1.Object, replica string) bool {
 	return o.GetLabels()[managedBy] == "tributary" && o.GetAnnotations()[ofReplica] == o.GetNamespace()+"/"+replica
 }

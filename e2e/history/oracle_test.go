@@ -95,7 +95,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestShown holds the reading of objects against their writing in newStory.
+// TestShown checks the reading of objects against their writing in newStory.
 func TestShown(t *testing.T) {
 	s := newStory().shows(1, "p1", "!p2", "q1")
 	clusterOf := func(uid string) string { return memberOf(uid) }

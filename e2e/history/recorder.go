@@ -21,8 +21,7 @@ type Source struct {
 	Client kubernetes.Interface
 }
 
-// Recorder writes down what happens. Its methods may be called from any
-// goroutine.
+// Recorder records what happens. Its methods may be called from any goroutine.
 type Recorder struct {
 	ingress string
 	members []string
@@ -37,8 +36,8 @@ type Recorder struct {
 	byHand map[handKey]int
 	// known is the last version of each object.
 	known map[followed]metav1.Object
-	// doubted are those of known whose version may be another one of the same number,
-	// since the store was put back.
+	// doubted are the keys of known whose revision may now be that of another version,
+	// because the store was restored.
 	doubted map[followed]bool
 }
 
@@ -49,16 +48,15 @@ type followed struct {
 	Key     Key
 }
 
-// handKey is a change to come that is the test's own: the revision of an object,
-// or its end.
+// handKey is an expected change by the test itself: a revision of an object, or its
+// deletion.
 type handKey struct {
 	Kind     Kind
 	Key      Key
-	Revision string // empty: it is deleted
+	Revision string // "" for a deletion
 }
 
-// Start lists everything, which makes the events at 0, and goes on watching
-// until Stop.
+// Start lists everything, which yields the events at 0, and watches until Stop.
 func Start(ctx context.Context, ingress Source, members ...Source) (*Recorder, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Recorder{
@@ -90,8 +88,8 @@ func Start(ctx context.Context, ingress Source, members ...Source) (*Recorder, e
 	return r, nil
 }
 
-// Stop waits until everything that happened so far is written down, ends the
-// watches, and returns the history.
+// Stop waits until everything that happened so far is recorded, ends the watches, and
+// returns the history.
 func (r *Recorder) Stop(ctx context.Context) (*History, error) {
 	err := r.CatchUp(ctx)
 	r.cancel()
@@ -105,7 +103,7 @@ func (r *Recorder) Close() {
 	r.running.Wait()
 }
 
-// History is what happened so far.
+// History returns what happened so far.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +125,8 @@ const catchUpPoll = 20 * time.Millisecond
 
 var errBehind = errors.New("the recorder has not seen everything yet")
 
-// CatchUp waits until the recorder has seen what every cluster shows now. It is
-// meant for moments at which nothing changes; the clusters must answer.
+// CatchUp waits until the recorder has seen the current state of every cluster. It is
+// meant to be called while nothing changes; the clusters must answer.
 func (r *Recorder) CatchUp(ctx context.Context) error {
 	tick := time.NewTicker(catchUpPoll)
 	defer tick.Stop()
@@ -148,8 +146,8 @@ func (r *Recorder) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// Reset lists everything of a cluster anew, after its store was put back: its
-// watches would stay silent until the revisions have caught up.
+// Reset lists everything of a cluster again, after its store was restored: its watches
+// would stay silent until the revisions have caught up.
 func (r *Recorder) Reset(ctx context.Context, cluster string) error {
 	for _, w := range r.watches {
 		if w.cluster != cluster {
@@ -162,14 +160,13 @@ func (r *Recorder) Reset(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// Mark is a span that is under way.
+// Mark is a span that has begun.
 type Mark struct {
 	r    *Recorder
 	span Span
 }
 
-// Begin notes that from now on something is so on purpose; cluster is empty
-// where the kind concerns no member.
+// Begin begins a span. cluster is "" where the kind concerns no member.
 func (r *Recorder) Begin(kind SpanKind, cluster string) *Mark {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,14 +184,14 @@ func (m *Mark) End() {
 	}
 }
 
-// Hand notes that the test itself made this version of an object of the ingress
-// cluster; to be called with the answer to the write.
+// Hand records that the test itself made this version of an object of the ingress
+// cluster. It is called with the response to the write.
 func (r *Recorder) Hand(kind Kind, object metav1.Object) {
 	r.hand(handKey{kind, Key{object.GetNamespace(), object.GetName()}, object.GetResourceVersion()})
 }
 
-// HandDeletes notes that the test itself is about to delete an object of the
-// ingress cluster; to be called before.
+// HandDeletes records that the test itself is about to delete an object of the ingress
+// cluster.
 func (r *Recorder) HandDeletes(kind Kind, namespace, name string) {
 	r.hand(handKey{kind, Key{namespace, name}, ""})
 }
@@ -202,7 +199,7 @@ func (r *Recorder) HandDeletes(kind Kind, namespace, name string) {
 func (r *Recorder) hand(key handKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The watch may have been faster than the answer.
+	// The watch may have been faster than the response.
 	for i := len(r.events) - 1; i >= 0 && key.Revision != ""; i-- {
 		e := &r.events[i]
 		if e.Cluster == r.ingress && e.Kind == key.Kind && e.Key == key.Key && e.Revision == key.Revision {
@@ -213,7 +210,7 @@ func (r *Recorder) hand(key handKey) {
 	r.byHand[key]++
 }
 
-// note writes an event down, if it is news.
+// note records an event, unless it is known.
 func (r *Recorder) note(e Event) {
 	id := followed{e.Cluster, e.Kind, e.Key}
 	r.mu.Lock()

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
-
 package history
 
 import (
@@ -11,9 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Shown returns the facts that an object of the ingress cluster shows, if it is
-// the installation's. Of Endpoints, which do not tell the member, clusterOf finds it by
-// the pod.
+// Shown returns the facts that an object of the ingress cluster shows, if the installation
+// owns it. Endpoints do not name the member: clusterOf finds it by the pod.
 func (i Installation) Shown(object metav1.Object, clusterOf func(uid string) string) map[Fact]bool {
 	facts := map[Fact]bool{}
 	if !i.owns(object) {

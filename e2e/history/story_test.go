@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
-
 package history
 
 import (
@@ -21,9 +19,9 @@ import (
 	"tributary.dev/tributary/e2e/cluster"
 )
 
-// story tells a history in a few words: one Service shop/web in the members a and
-// b, pods p1, p2, … with the addresses 10.0.0.1, … in a and q1, … with 10.1.0.1, …
-// in b. Times are in seconds.
+// story builds a history: one Service shop/web in the members a and b, pods p1, p2, …
+// with the addresses 10.0.0.1, … in a and q1, … with 10.1.0.1, … in b. Times are in
+// seconds.
 type story struct {
 	h        History
 	revision int
@@ -63,7 +61,7 @@ func (s *story) event(at float64, cluster string, kind Kind, name string, object
 
 func (s *story) service(at float64, member string) *story { return s.servicePort(at, member, 8080) }
 
-// port lets the Service of a have another target port.
+// port changes the target port of the Service in a.
 func (s *story) port(at float64, number int) *story { return s.servicePort(at, "a", number) }
 
 func (s *story) servicePort(at float64, member string, number int) *story {
@@ -82,13 +80,13 @@ func (s *story) replica(at float64) *story {
 	return s
 }
 
-// memberOf and ipOf follow from a pod's name.
+// memberOf and ipOf derive from a pod's name.
 func memberOf(pod string) string { return map[byte]string{'p': "a", 'q': "b"}[pod[0]] }
 func ipOf(pod string) string {
 	return fmt.Sprintf("10.%d.0.%s", map[byte]int{'p': 0, 'q': 1, 'x': 9}[pod[0]], pod[1:])
 }
 
-// pods lets pods be ready; a leading "!" is one that is not.
+// pods makes pods ready, or not ready with a leading "!".
 func (s *story) pods(at float64, names ...string) *story {
 	for _, name := range names {
 		status, name := corev1.ConditionTrue, name
@@ -113,8 +111,7 @@ func (s *story) gone(at float64, pods ...string) *story {
 	return s
 }
 
-// shows lets the replica hold exactly these pods in Endpoints, and in one slice
-// for each member.
+// shows publishes exactly these pods in Endpoints, and in one slice for each member.
 func (s *story) shows(at float64, pods ...string) *story {
 	return s.endpoints(at, pods...).slices(at, pods...)
 }
@@ -172,7 +169,7 @@ func (s *story) end(at float64, name string) *story {
 	return s
 }
 
-// port9090 lets a slice of a hold the pods under the port 9090.
+// port9090 publishes the pods in a slice of a with port 9090, for a moment.
 func (s *story) port9090(at float64, pods ...string) *story {
 	s.slice(at, "a", "web-a-9090", pods...)
 	slice := s.h.Events[len(s.h.Events)-1].Object.(*discoveryv1.EndpointSlice)

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
-
 package history
 
 import (
@@ -15,23 +13,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// change is a moment at which a fact began or ceased to hold on one side.
+// change is the beginning or end of a fact on one side.
 type change struct {
 	at time.Duration
 	on bool
 	// event is the index of the cause.
 	event int
-	// blamed: tributary can have done it. Never set on the members' side.
+	// blamed: tributary may have caused it. Never set on the members' side.
 	blamed bool
-	// serving is how many endpoints served in the replica, by this kind, after the
-	// event; turned: the same event shows the endpoint in another state, or did; half: the
-	// other kind does not have it; made: the event made the object. Only on the ingress side.
-	serving            int
-	turned, half, made bool
+	// serving is how many endpoints of the replica serve in this kind after the event;
+	// flipped: the event changed the endpoint's state; half: the other kind does not have
+	// the endpoint; made: the event created the object. Only on the ingress side.
+	serving             int
+	flipped, half, made bool
 }
 
-// line is the story of one fact on both sides. The sides change in turn: each
-// change is the opposite of the one before.
+// line is the timeline of one fact on both sides. On each side every change is the
+// opposite of the one before.
 type line struct {
 	Fact
 	// wanted0 and shown0 are the values after the first lists.
@@ -50,7 +48,7 @@ func valueAt(first bool, changes []change, at time.Duration) bool {
 	return value
 }
 
-// held reports whether a side had the value at some moment of a stretch.
+// held reports whether a side had the value at some time between from and to.
 func held(first bool, changes []change, value bool, from, to time.Duration) bool {
 	if valueAt(first, changes, from) == value {
 		return true
@@ -58,20 +56,20 @@ func held(first bool, changes []change, value bool, from, to time.Duration) bool
 	return slices.ContainsFunc(changes, func(c change) bool { return c.on == value && from <= c.at && c.at <= to })
 }
 
-// replay turns a history into lines.
+// replay computes the lines of a history.
 type replay struct {
 	h *History
-	// origin is the member of each pod that ever was.
+	// origin is the member of each pod that ever existed.
 	origin map[string]string
 	pods   map[string]map[Key]*corev1.Pod
 	// services and wanted are by member.
 	services map[string]map[Key]*corev1.Service
 	wanted   map[string]map[Key]map[Fact]bool
-	// objects are those of the ingress cluster; shows counts the objects that show
-	// a fact, serving the serving facts of a replica, by kind.
+	// objects are in the ingress cluster; shows counts the objects that show a fact,
+	// serving the serving facts of a replica by kind.
 	objects map[objectKey]metav1.Object
 	shows   map[Fact]int
-	shown   map[Fact]int // by stateless
+	shown   map[Fact]int // the same by stateless fact
 	serving map[share]int
 	lines   map[Fact]*line
 }
@@ -96,7 +94,7 @@ func replayed(h *History) *replay {
 		r.pods[m], r.services[m], r.wanted[m] = map[Key]*corev1.Pod{}, map[Key]*corev1.Service{}, map[Key]map[Fact]bool{}
 	}
 	for i := range h.Events {
-		if p, ok := h.Events[i].Object.(*corev1.Pod); ok && r.origin[string(p.UID)] == "" { // a copied store has the pods of another
+		if p, ok := h.Events[i].Object.(*corev1.Pod); ok && r.origin[string(p.UID)] == "" { // a copied store has the pods of another member
 			r.origin[string(p.UID)] = h.Events[i].Cluster
 		}
 	}
@@ -126,7 +124,7 @@ func (r *replay) line(f Fact) *line {
 	return l
 }
 
-// member takes in an event of a member: what its Services want may change.
+// member applies an event of a member, which may change what its Services want.
 func (r *replay) member(index int, e *Event) {
 	touched := map[Key]bool{}
 	switch e.Kind {
@@ -173,7 +171,7 @@ func (r *replay) want(index int, e *Event, key Key) {
 	differences(before, after, note)
 }
 
-// differences calls note for what is in one of two sets.
+// differences calls note for each fact that is in only one of two sets.
 func differences(before, after map[Fact]bool, note func(Fact, bool)) {
 	for f := range before {
 		if !after[f] {
@@ -187,7 +185,7 @@ func differences(before, after map[Fact]bool, note func(Fact, bool)) {
 	}
 }
 
-// ingress takes in an event of the ingress cluster.
+// ingress applies an event of the ingress cluster.
 func (r *replay) ingress(index int, e *Event) {
 	key := objectKey{e.Kind, e.Key}
 	before, after, made := r.facts(r.objects[key]), r.facts(e.Object), r.objects[key] == nil
@@ -206,7 +204,7 @@ func (r *replay) ingress(index int, e *Event) {
 		r.shows[f] = count + step
 		r.shown[stateless(f)] += step
 		if count > 0 && count+step > 0 {
-			return // another slice shows it too: endpoints move between slices
+			return // another slice shows it, too: endpoints move between slices
 		}
 		if f.serves() {
 			r.serving[share{f.Kind, f.Replica}] += step
@@ -219,20 +217,20 @@ func (r *replay) ingress(index int, e *Event) {
 		l.shown = append(l.shown, change{at: e.At, on: on, event: index, blamed: !e.Listed && !e.ByHand, made: made})
 		changed = append(changed, l)
 	})
-	sides := map[Fact]int{} // how many states of an endpoint began or ceased
+	sides := map[Fact]int{} // how many states of an endpoint began or ended
 	for _, l := range changed {
 		sides[stateless(l.Fact)]++
 	}
 	for _, l := range changed {
 		other := stateless(l.Fact)
-		l.shown[len(l.shown)-1].turned = sides[other] == 2
+		l.shown[len(l.shown)-1].flipped = sides[other] == 2
 		other.Kind = map[Kind]Kind{Endpoints: EndpointSlice, EndpointSlice: Endpoints}[other.Kind]
 		l.shown[len(l.shown)-1].half = r.shown[other] == 0
 		l.shown[len(l.shown)-1].serving = r.serving[share{l.Kind, l.Replica}]
 	}
 }
 
-// stateless is the endpoint, whatever its state.
+// stateless returns the fact without its state.
 func stateless(f Fact) Fact {
 	f.State = ""
 	return f

@@ -11,13 +11,13 @@ import (
 	"slices"
 )
 
-// WriteTo writes the history for people: each event with the facts that it began
-// (+) and ended (-), and the spans among them.
+// WriteTo writes the history for people: the spans, and each event with the facts that it
+// began (+) and ended (-).
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	out := bufio.NewWriter(w)
 	n := int64(0)
 	say := func(format string, args ...any) {
-		k, _ := fmt.Fprintf(out, format, args...) // the error stays until Flush
+		k, _ := fmt.Fprintf(out, format, args...) // Flush returns the error
 		n += int64(k)
 	}
 	for _, s := range h.Spans {
@@ -40,11 +40,11 @@ func (h *History) WriteTo(w io.Writer) (int64, error) {
 		if !h.covers(e.Key.Namespace) {
 			continue
 		}
-		word := "is"
+		state := "is"
 		if e.Object == nil {
-			word = "is deleted"
+			state = "is deleted"
 		}
-		say("%10.4f s %s %s %s %s, revision %s", e.At.Seconds(), e.Cluster, e.Kind, e.Key, word, e.Revision)
+		say("%10.4f s %s %s %s %s, revision %s", e.At.Seconds(), e.Cluster, e.Kind, e.Key, state, e.Revision)
 		if e.Listed {
 			say(", from a list")
 		}

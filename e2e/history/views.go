@@ -10,36 +10,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// views remember every version of the members' objects, to tell what who watches
-// them can have seen. Pods and Services come by watches of their own, between
-// which there is no order: for a moment, or while one of the two is broken, a pod
-// is seen as it is and a Service as it was, or the reverse. What follows from such
-// a mixed view no member ever wanted, and yet it is no mistake; upstream's
-// controllers do the same. But nobody ever sees an older version than before.
+// views has every version of the members' objects, to tell what a client that watches
+// them can have seen. Pods and Services are separate watches without a common order: for
+// a moment, or while one is broken, a client sees the current pod with a former Service,
+// or the reverse. What follows from such a mixed view was never wanted, but is correct;
+// upstream's controllers do the same. But a client never sees an older version than
+// before.
 type views struct {
 	services map[followed][]version[*corev1.Service]
 	pods     map[podOf][]version[*corev1.Pod]
 	facts    map[pair]map[Fact]bool
 }
 
-// podOf names a pod, whatever others had its name.
+// podOf names a pod by its UID, because names are reused.
 type podOf struct{ cluster, uid string }
 
-// version is an object as it was for a stretch of time, nil when there was none.
-// The versions of an object cover all time.
+// version is an object during a period, nil if it did not exist. The versions of an
+// object cover all time.
 type version[T any] struct {
 	from, to time.Duration
 	object   T
 }
 
-// met reports whether the version can have been seen by somebody whose view is
-// not older than from, and not newer than to.
+// met reports whether a client whose view is between from and to can have seen the
+// version.
 func (v *version[T]) met(from, to time.Duration) bool { return v.to > from && v.from <= to }
 
-// view is how far somebody has come with the versions of a Service and of a pod.
+// view is the versions of a Service and of a pod that a client has seen last.
 type view struct{ service, pod int }
 
-// pair names one version of a Service together with one of a pod.
+// pair names a version of a Service together with one of a pod.
 type pair struct {
 	service followed
 	pod     podOf
@@ -52,7 +52,7 @@ func viewsOf(h *History) *views {
 	v := &views{
 		services: map[followed][]version[*corev1.Service]{}, pods: map[podOf][]version[*corev1.Pod]{}, facts: map[pair]map[Fact]bool{},
 	}
-	named := map[followed]podOf{} // the pod that has the name now
+	named := map[followed]podOf{} // the pod that currently has the name
 	for i := range h.Events {
 		e := &h.Events[i]
 		id := followed{e.Cluster, e.Kind, e.Key}
@@ -86,10 +86,9 @@ func next[T any](versions []version[T], at time.Duration, object T) []version[T]
 	return append(versions, version[T]{from: at, to: forever, object: object})
 }
 
-// follow returns how far somebody has come who had come to one of the former views
-// and now sees that a fact is so or not, at a time when views were not older than
-// from and not newer than to. Of the possible views only the least advanced are
-// returned: what others allow, these do too. None means that it cannot be.
+// follow returns the possible views, between from and to, of a client that had one of the
+// former views and now sees a fact with this value. Only the least advanced ones are
+// returned, because they allow whatever the others allow. None: it is impossible.
 func (v *views) follow(f Fact, former []view, value bool, from, to time.Duration) (now []view) {
 	service, pod := followed{f.Cluster, Service, f.Replica}, podOf{f.Cluster, f.UID}
 	services, pods := always(v.services[service]), always(v.pods[pod])
@@ -111,7 +110,7 @@ func (v *views) follow(f Fact, former []view, value bool, from, to time.Duration
 	return now
 }
 
-// always lets what was never there be one version.
+// always returns one version without an object for what never existed.
 func always[T any](versions []version[T]) []version[T] {
 	if len(versions) == 0 {
 		return []version[T]{{to: forever}}

@@ -24,8 +24,8 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// agedToken is a token of Tributary's account in a member that was given 25 days ago for 30: what `tributary link`
-// leaves, later. It is signed with the key by which that cluster signs its own.
+// agedToken returns a token of Tributary's account in a member that was issued 25 days ago for 30, as by `tributary link`.
+// It is signed with the cluster's own key.
 func agedToken(ctx context.Context, member *fleet.Site) (string, error) {
 	account, err := member.Client.CoreV1().ServiceAccounts(own).Get(ctx, "tributary-member", metav1.GetOptions{})
 	if err != nil {
@@ -64,7 +64,7 @@ func agedToken(ctx context.Context, member *fleet.Site) (string, error) {
 	return signed + "." + encode(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)), nil
 }
 
-// token is the one in the Secret of a member; another than "" takes its place.
+// token returns the one in the Secret of a member, which it replaces by other, unless that is "".
 func (s *site) token(member, other string) string {
 	s.Helper()
 	secrets := s.fleet.Ingress.Client.CoreV1().Secrets(own)
@@ -83,7 +83,7 @@ func (s *site) token(member, other string) string {
 	return user.Token
 }
 
-// age puts a token that ends in five days into the Secret of a member, and returns what waits until it is renewed.
+// age puts a token that expires in five days into the Secret of a member, and returns a condition: it was renewed.
 func (s *site) age(member *fleet.Site) (renewed func(context.Context) error) {
 	s.Helper()
 	aged, err := agedToken(s.Context(), member)

@@ -21,7 +21,7 @@ import (
 	"tributary.dev/tributary/e2e/cluster"
 )
 
-// entrypoint is what the image starts; its test holds that.
+// entrypoint is what the image starts, as its test checks.
 const entrypoint = "/ko-app/tributary"
 
 // accountDir is where an API server mounts a pod's own credentials.
@@ -30,15 +30,15 @@ const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 // local is the container of a rendered pod as a process of this machine.
 type local struct {
 	args, env []string
-	// config is the file that the arguments name.
+	// config is the path of the configuration in the arguments.
 	config string
-	// ports are those of this machine, by number and by name of the container's.
+	// ports are this machine's ports, by the number and the name of the container's.
 	ports map[string]int
 }
 
-// localOf maps a pod to this machine, and is the only place that does. Command, arguments and environment are the
-// rendered ones to the letter, but for the directories of mounted volumes. These hold what the volumes name. In the
-// configuration ports are mapped, too, and a kubeconfig stands for the pod's own credentials.
+// localOf maps a pod to this machine, and is the only place that does. Command, arguments and environment are exactly
+// the rendered ones, but for the directories of mounted volumes, which have the volumes' content. In the configuration
+// ports are mapped, too, and a kubeconfig replaces the pod's own credentials.
 func (s *site) localOf(pod *corev1.Pod, kubeconfig []byte) local {
 	s.Helper()
 	if n := len(pod.Spec.Containers) + len(pod.Spec.InitContainers); n != 1 {
@@ -58,17 +58,17 @@ func (s *site) localOf(pod *corev1.Pod, kubeconfig []byte) local {
 		dirs = append(dirs, mount.MountPath+"/", dir+"/")
 	}
 	here := strings.NewReplacer(dirs...)
-	words := slices.Concat(container.Command, container.Args)
+	argv := slices.Concat(container.Command, container.Args)
 	if len(container.Command) > 0 {
-		if words[0] != entrypoint {
-			s.Fatalf("the image has no %s", words[0])
+		if argv[0] != entrypoint {
+			s.Fatalf("the image has no %s", argv[0])
 		}
-		words = words[1:]
+		argv = argv[1:]
 	}
 	l := local{ports: s.ports(container)}
-	for _, word := range words {
-		l.args = append(l.args, here.Replace(word))
-		if file, ok := strings.CutPrefix(word, "--config="); ok {
+	for _, arg := range argv {
+		l.args = append(l.args, here.Replace(arg))
+		if file, ok := strings.CutPrefix(arg, "--config="); ok {
 			l.config = here.Replace(file)
 		}
 	}
@@ -83,7 +83,7 @@ func (s *site) localOf(pod *corev1.Pod, kubeconfig []byte) local {
 	return l
 }
 
-// volume is what a volume of a pod holds, by file.
+// volume returns the content of a pod's volume, by file.
 func (s *site) volume(pod *corev1.Pod, name string) map[string][]byte {
 	s.Helper()
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
@@ -110,7 +110,7 @@ func (s *site) volume(pod *corev1.Pod, name string) map[string][]byte {
 	return files
 }
 
-// value is that of a variable of a pod's container.
+// value returns the value of an environment variable of a pod's container.
 func (s *site) value(pod *corev1.Pod, variable corev1.EnvVar) string {
 	s.Helper()
 	if variable.ValueFrom == nil {
@@ -128,7 +128,7 @@ func (s *site) value(pod *corev1.Pod, variable corev1.EnvVar) string {
 	return ""
 }
 
-// ports are free ones of this machine for those of a container, and for that of its pages, which it serves to itself.
+// ports returns free ports of this machine for those of a container, and for its pages, which it serves only locally.
 func (s *site) ports(container *corev1.Container) map[string]int {
 	s.Helper()
 	ports := map[string]int{}
@@ -140,7 +140,7 @@ func (s *site) ports(container *corev1.Container) map[string]int {
 	return ports
 }
 
-// localConfig is a configuration with the ports and the credentials of this machine.
+// localConfig returns a configuration with the ports and the credentials of this machine.
 func (s *site) localConfig(l local, text, credentials string) []byte {
 	s.Helper()
 	var config map[string]any
@@ -163,10 +163,10 @@ func (s *site) localConfig(l local, text, credentials string) []byte {
 	return out
 }
 
-// address is where a port of the container is on this machine.
+// address returns the address of a container's port on this machine.
 func (l local) address(port string) string { return fmt.Sprintf("127.0.0.1:%d", l.ports[port]) }
 
-// probe asks what the kubelet would.
+// probe probes as the kubelet would.
 func (l local) probe(probe *corev1.Probe) error {
 	get := probe.HTTPGet
 	answer, err := http.Get(strings.ToLower(string(get.Scheme)) + "://" + l.address(get.Port.String()) + get.Path)

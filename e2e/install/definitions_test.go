@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// definition is that of a kind of others. Its schema is structural, and nothing in it keeps unknown fields: what it does
-// not name is refused where fields are validated strictly.
+// definition defines a kind of another project. Its schema is structural and preserves no unknown fields: strict
+// validation refuses them.
 const definition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -45,7 +45,7 @@ const (
 	portNumber         = `{type: integer, minimum: 1, maximum: 65535}`
 )
 
-// specs are the schemas of what the chart and the page have of these kinds, as their projects document them.
+// specs are the schemas of the kinds that the chart and the page use, as their projects document them.
 var specs = map[string]string{
 	"ServiceMonitor": `, required: [selector, endpoints], properties: {
   selector: {type: object, properties: {matchLabels: ` + texts + `}},
@@ -62,7 +62,7 @@ var specs = map[string]string{
   rules: {type: array, items: {type: object, properties: {backendRefs: {type: array, items: {type: object, required: [name], properties: {name: {type: string}, namespace: ` + dnsLabel + `, port: ` + portNumber + `}}}}}}}`,
 }
 
-// define makes a kind of which the machine has no definition.
+// define creates the definition of a kind.
 func (s *site) define(group, kind string) {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "crd.yaml")
@@ -72,15 +72,15 @@ func (s *site) define(group, kind string) {
 	s.sh("kubectl --context ingress wait --for=condition=Established --timeout=60s crd/" + plural + "." + group)
 }
 
-// apply lets a server judge manifests without storing any.
+// apply makes a server validate manifests without storing any.
 const apply = " apply --server-side --force-conflicts --dry-run=server --validate=strict -f "
 
-// everything switches on what the chart can render beside its defaults.
+// everything switches on everything that the chart can render beside its defaults.
 const everything = ` --set monitoring.serviceMonitor.enabled=true --set monitoring.serviceMonitor.interval=15s` +
 	` --set monitoring.serviceMonitor.labels.release=prometheus --set monitoring.prometheusRule.enabled=true --set monitoring.dashboards.enabled=true --set policies.fencing.enabled=true --set openshift=true`
 
-// manifestsAreValid asks the API server about every plain manifest, and about all that the chart can render, without
-// storing any. Misspelt fields are refused: also in kinds of which the schemas are ours.
+// manifestsAreValid has the API server validate every plain manifest, and all that the chart can render, without storing
+// any. Misspelt fields are refused, also in kinds with schemas of ours.
 func (s *site) manifestsAreValid() {
 	s.Helper()
 	s.define("monitoring.coreos.com", "ServiceMonitor")

@@ -35,7 +35,7 @@ const (
 	soon = 30 * time.Second
 )
 
-// site is what the page is about: an ingress cluster, members, and the tools of whoever installs.
+// site is the environment of the page: an ingress cluster, members, and an operator's tools.
 type site struct {
 	*testing.T
 	fleet *fleet.Fleet
@@ -43,13 +43,13 @@ type site struct {
 	env   []string
 	page  map[string][]string
 	proc  *fleet.Tributary
-	// pod is the one that proc stands for, and started how many there were.
+	// pod is the pod that proc represents, started is how many there were.
 	pod     string
 	started int
 	kubelet *kubelet
-	// local is how the process was started.
+	// local describes the running process.
 	local local
-	// before is what the clusters had when nothing was installed.
+	// before are the inventories of the clusters before the installation.
 	before map[*fleet.Site]inventory
 }
 
@@ -68,7 +68,7 @@ func newSite(t *testing.T, page string, members ...string) *site {
 	s.must(os.Symlink(binary, filepath.Join(bin, "tributary")))
 	s.fleet = fleettest.Start(t, fleet.Options{Members: members, Adjust: recordEverything})
 	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
-		s.must(c.Revoke(t.Context(), fleet.ProductUser)) // the chart's account has that name: it gets its rights from the chart alone
+		s.must(c.Revoke(t.Context(), fleet.ProductUser)) // the chart's account has that name, and its rights come from the chart alone
 	}
 	s.startKubelet()
 	s.before = map[*fleet.Site]inventory{}
@@ -79,13 +79,13 @@ func newSite(t *testing.T, page string, members ...string) *site {
 	return s
 }
 
-// recordEverything audits reads as well.
+// recordEverything audits reads, too.
 func recordEverything(_ string, o *cluster.Options) {
 	policy := filepath.Join(o.Dir, "everything.yaml")
 	if err := os.WriteFile(policy, []byte(auditReads), 0o600); err != nil {
 		panic(err)
 	}
-	// As servers before 1.34 they do not stream lists: the right to list is needed there.
+	// Like servers before 1.34 they do not stream lists, so that the right to list is needed.
 	o.APIServerFlags = append(o.APIServerFlags, "--feature-gates=WatchList=false", "--audit-policy-file="+policy, "--audit-log-path="+filepath.Join(o.Dir, "requests.log"),
 		"--audit-log-mode=blocking", "--audit-log-maxsize=65536")
 }
@@ -114,7 +114,7 @@ func (s *site) kubeconfig() string {
 	return path
 }
 
-// sh runs a command as somebody types it in a checkout.
+// sh runs a command as typed in a checkout.
 func (s *site) sh(command string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
@@ -129,7 +129,7 @@ func (s *site) sh(command string) string {
 	return string(out)
 }
 
-// lines are the commands of the page under a heading, of which nobody has run any.
+// lines returns the commands of the page under a heading, none of which has run yet.
 func (s *site) lines(heading string) []string {
 	s.Helper()
 	lines := s.page[heading]
@@ -140,16 +140,16 @@ func (s *site) lines(heading string) []string {
 	return lines
 }
 
-// run runs a command of the page, as it stands there.
+// run runs a command of the page, exactly as written there.
 func (s *site) run(line string) string {
 	s.Helper()
 	if strings.HasPrefix(line, "tributary ") && s.pod != "" {
-		s.leads() // not yet where it has just begun
+		s.leads() // which it does not at once after its start
 	}
 	return s.sh(line)
 }
 
-// section runs what the page says under a heading.
+// section runs the commands of the page under a heading.
 func (s *site) section(heading string) {
 	s.Helper()
 	for _, line := range s.lines(heading) {
@@ -157,7 +157,7 @@ func (s *site) section(heading string) {
 	}
 }
 
-// done: every command of the page was run.
+// done checks that every command of the page was run.
 func (s *site) done() {
 	s.Helper()
 	for heading := range s.page {
@@ -165,7 +165,7 @@ func (s *site) done() {
 	}
 }
 
-// start runs tributary as the chart's Deployment would: a pod of it, started by its container, as its account.
+// start runs tributary as the chart's Deployment would: as a pod with its container's command and its account.
 func (s *site) start() {
 	s.Helper()
 	pod, kubeconfig := s.newPod()
@@ -185,7 +185,7 @@ func (s *site) restart() {
 	s.start()
 }
 
-// shows waits until a replica, of namespace shop unless it says otherwise, has endpoints of exactly these members.
+// shows waits until a replica, in namespace shop unless name has another, has endpoints of exactly these members.
 func (s *site) shows(name string, members ...string) {
 	s.Helper()
 	slices.Sort(members)
@@ -225,7 +225,7 @@ func (s *site) writes() int {
 	return n
 }
 
-// TestInstall goes the way of docs/install.md.
+// TestInstall follows docs/install.md.
 func TestInstall(t *testing.T) {
 	s := newSite(t, page, "idc-a", "idc-b", "idc-c")
 	s.populate()
@@ -254,7 +254,7 @@ func TestInstall(t *testing.T) {
 	s.interrupted(a, c)
 	s.upgrade()
 	for _, renewal := range renewed {
-		fleettest.Eventually(t, 3*soon, renewal) // somebody looks each minute
+		fleettest.Eventually(t, 3*soon, renewal) // tokens are checked each minute
 	}
 	s.judgeRights("tributary-member", a, c)
 	s.standBy()
@@ -266,7 +266,7 @@ func TestInstall(t *testing.T) {
 	s.done()
 }
 
-// TestInstallByRoles confines the chart to a namespace: Roles are enough, for the ingress cluster and for a member.
+// TestInstallByRoles confines the chart to a namespace: Roles suffice, in the ingress cluster and in a member.
 func TestInstallByRoles(t *testing.T) {
 	s := newSite(t, page, "idc-a", "idc-c")
 	s.populate()
@@ -279,12 +279,12 @@ func TestInstallByRoles(t *testing.T) {
 	s.shows("stock/depot") // there is no Role
 	renewed := s.age(s.fleet.Member("idc-a"))
 	s.work()
-	fleettest.Eventually(t, 3*soon, renewed) // somebody looks each minute
+	fleettest.Eventually(t, 3*soon, renewed) // tokens are checked each minute
 	s.standBy()
 	s.refusedNothing("tributary", s.fleet.Ingress)
 }
 
-// hinted: the command by which the chart's notes add a member is one.
+// hinted runs the command that the chart's notes have for adding a member.
 func (s *site) hinted(notes string) {
 	s.Helper()
 	for line := range strings.Lines(notes) {
@@ -296,7 +296,7 @@ func (s *site) hinted(notes string) {
 	s.Error("the notes of the chart do not say how to add a member")
 }
 
-// protected: whoever is not Tributary, an administrator too, changes nothing that carries its mark, and gives it to nothing.
+// protected checks that only Tributary, not even an administrator, can change marked objects or mark others.
 func (s *site) protected() {
 	s.Helper()
 	s.sh("kubectl --context ingress -n shop create service clusterip foreign --tcp=80")
@@ -331,7 +331,7 @@ func (s *site) protected() {
 	s.sh("kubectl --context ingress -n shop delete endpointslice stray")
 }
 
-// denied tries what only Tributary may do.
+// denied runs a command that only Tributary is allowed.
 func (s *site) denied(command string) {
 	s.Helper()
 	out := s.sh("kubectl --context ingress " + command + " 2>&1 && echo IT WAS DONE || true")
@@ -340,7 +340,7 @@ func (s *site) denied(command string) {
 	}
 }
 
-// populate gives every member the Service of the page.
+// populate creates the Service of the page in every member.
 func (s *site) populate() {
 	s.Helper()
 	for _, m := range s.fleet.Members {
@@ -350,7 +350,7 @@ func (s *site) populate() {
 	}
 }
 
-// third links a member by Roles alone; a second time changes nothing but the token.
+// third links a member by Roles alone; a second link changes only the token.
 func (s *site) third() {
 	s.Helper()
 	c := s.fleet.Member("idc-c")
@@ -364,7 +364,7 @@ func (s *site) third() {
 	}
 }
 
-// podIsRestricted judges the pod of the Deployment by the Pod Security level "restricted", and creates it for the trial.
+// podIsRestricted creates the pod of the Deployment under the Pod Security level "restricted".
 func (s *site) podIsRestricted() {
 	s.Helper()
 	deployment, err := s.fleet.Ingress.Client.AppsV1().Deployments(own).Get(s.Context(), "tributary", metav1.GetOptions{})
@@ -383,7 +383,7 @@ func (s *site) podIsRestricted() {
 	}
 }
 
-// work lets everything happen once for which there are rights: Services come and go, a name is taken and freed.
+// work causes everything once for which there are rights: Services come and go, a name is taken and freed.
 func (s *site) work() {
 	s.Helper()
 	a, ingress := s.fleet.Member("idc-a"), s.fleet.Ingress
@@ -407,7 +407,7 @@ func (s *site) work() {
 	})
 }
 
-// event waits until an Event about shop/taken was told a number of times: the same one again is counted in the one that is there.
+// event waits until an Event about shop/taken has a count: a repeated Event is counted in the existing one.
 func (s *site) event(reason string, times int) {
 	s.Helper()
 	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
@@ -440,8 +440,8 @@ func (s *site) gone(namespace, name string) {
 	})
 }
 
-// interrupted lets members lose objects of every kind while nobody hears of them, and begin anew, so that no watch goes
-// on where it was: what the lists lack then is asked for one by one.
+// interrupted deletes objects of every kind in members while they are not followed, and restarts the members, so that no
+// watch resumes: what the lists lack then is asked for one by one.
 func (s *site) interrupted(members ...*fleet.Site) {
 	s.Helper()
 	for _, m := range members {
@@ -493,7 +493,7 @@ func handWrittenSlice(service, ip string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// upgrade goes to another revision and back; neither writes anything that did not change.
+// upgrade upgrades and rolls back; neither writes a replica.
 func (s *site) upgrade() {
 	s.Helper()
 	s.restart()
@@ -512,7 +512,7 @@ func (s *site) upgrade() {
 	}
 }
 
-// standBy runs a second process for a while, and lets a member go.
+// standBy runs a second process for a while, and removes a member.
 func (s *site) standBy() {
 	s.Helper()
 	leader, pod, local := s.proc, s.pod, s.local
@@ -522,7 +522,7 @@ func (s *site) standBy() {
 	s.sh("tributary unlink idc-c --context idc-c --ingress-context ingress --namespaces shop,stock")
 }
 
-// checked asks, as the chart's account, whether run works. Nothing is written.
+// checked runs `check` as the chart's account. Nothing is written.
 func (s *site) checked() {
 	s.Helper()
 	before := s.writes()
@@ -532,11 +532,11 @@ func (s *site) checked() {
 	}
 }
 
-// seldom are rights of which this test need not make use: objects are read one by one only after an answer of 404 or 409 to a
-// write, no labels of a Service change, and all members may be found before the record of identities is written first.
+// seldom are rights that this test need not use: objects are read one by one only after a write was answered 404 or 409,
+// no labels of a Service change, and all members may be found before the record of identities is first written.
 var seldom = []string{"get services", "get endpoints", "get discovery.k8s.io/endpointslices", "update services", "update configmaps"}
 
-// refusedNothing: an account has every right that it wanted.
+// refusedNothing checks that no request of an account was refused.
 func (s *site) refusedNothing(account string, of *fleet.Site) {
 	s.Helper()
 	refused, _, err := judge(s.Context(), of.Client, requestLog(of), own, account)
@@ -545,7 +545,7 @@ func (s *site) refusedNothing(account string, of *fleet.Site) {
 	}
 }
 
-// judgeRights: an account was refused nothing, and has no right for nothing.
+// judgeRights checks that an account was refused nothing, and has no right that it does not use.
 func (s *site) judgeRights(account string, sites ...*fleet.Site) {
 	s.Helper()
 	for _, of := range sites {

@@ -18,7 +18,7 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// item names an object, of whatever kind.
+// item names an object of any kind.
 type item struct{ resource, namespace, name string }
 
 func (i item) String() string {
@@ -28,7 +28,7 @@ func (i item) String() string {
 // inventory is every object of a cluster, of every kind that its API server lists.
 type inventory map[item]metav1.ObjectMeta
 
-// inventory takes that of a cluster. Events end by themselves, and component statuses are no objects.
+// inventory lists a cluster. It omits Events, which expire, and component statuses, which are not stored.
 func (s *site) inventory(of *fleet.Site) inventory {
 	s.Helper()
 	config := of.AdminConfig()
@@ -55,8 +55,8 @@ func (s *site) inventory(of *fleet.Site) inventory {
 	return all
 }
 
-// left lists what is there after an uninstallation and was not there before, but for what whoever installed made, and what
-// carries a mark of Tributary wherever it came from. What is in a namespace that is being deleted goes with it.
+// left lists objects that exist after an uninstallation and did not before, except the operator's, and all that have a
+// mark of Tributary. Objects in a terminating namespace do not count.
 func left(before, after inventory, theirs func(item) bool) (all []string) {
 	for i, meta := range after {
 		_, was := before[i]
@@ -71,7 +71,7 @@ func left(before, after inventory, theirs func(item) bool) (all []string) {
 	return all
 }
 
-// marked reports whether an object carries a label or an annotation of Tributary's.
+// marked reports whether an object has a label or an annotation of Tributary's.
 func marked(meta metav1.ObjectMeta) bool {
 	for _, texts := range []map[string]string{meta.Labels, meta.Annotations} {
 		for key, value := range texts {
@@ -83,7 +83,7 @@ func marked(meta metav1.ObjectMeta) bool {
 	return false
 }
 
-// theirs is what the test makes in a cluster, as those do whose clusters these are.
+// theirs returns what the test creates in a cluster as its owner.
 func (s *site) theirs(of *fleet.Site) func(item) bool {
 	resources := []string{"pods", "services", "endpoints", "endpointslices", "ipaddresses"}
 	if of == s.fleet.Ingress {
@@ -94,7 +94,7 @@ func (s *site) theirs(of *fleet.Site) func(item) bool {
 	}
 }
 
-// nothingIsLeft of ours, in any cluster, but namespaces that were made for replicas: these carry the mark.
+// nothingIsLeft checks that nothing of ours remains in any cluster, but marked namespaces that were created for replicas.
 func (s *site) nothingIsLeft() {
 	s.Helper()
 	for of, before := range s.before {

@@ -25,21 +25,21 @@ import (
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
-// kubelet is what the API server of the ingress cluster reaches to forward ports to pods. Nothing here starts pods:
-// processes of this machine stand for them.
+// kubelet is what the API server of the ingress cluster connects to for forwarding ports to pods. No pods are started:
+// processes of this machine represent them.
 type kubelet struct {
 	mu sync.Mutex
-	// serves is where the process listens that stands for a pod, by the pod's name.
+	// serves has the address of the process that represents a pod, by the pod's name.
 	serves map[string]string
 }
 
 const (
 	nodeName = "node-1"
-	// listens is the port at which the chart's configuration has a pod serve its pages.
+	// listens is the port of a pod's pages in the chart's configuration.
 	listens = 9440
 )
 
-// startKubelet makes a Node of which the kubelet is this test.
+// startKubelet creates a Node with this test as its kubelet.
 func (s *site) startKubelet() {
 	s.Helper()
 	s.kubelet = &kubelet{serves: map[string]string{}}
@@ -82,7 +82,7 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forward copies a data stream to and from an address, until the client goes. Nothing is ever said in the stream of errors.
+// forward copies a data stream to and from an address, until the client goes. The stream of errors stays empty.
 func forward(stream httpstream.Stream, to string) {
 	defer stream.Close()
 	if stream.Headers().Get(corev1.StreamType) != corev1.StreamTypeData {
@@ -96,15 +96,15 @@ func forward(stream httpstream.Stream, to string) {
 	_, _ = io.Copy(stream, connection)
 }
 
-// serve lets a process of this machine stand for a pod.
+// serve makes a process of this machine represent a pod.
 func (k *kubelet) serve(pod, address string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.serves[pod] = address
 }
 
-// newPod makes a pod as the Deployment of the chart would, and returns the kubeconfig of its account, with a token that is
-// bound to it.
+// newPod creates a pod as the chart's Deployment would, and returns the kubeconfig of its account, with a token that is
+// bound to the pod.
 func (s *site) newPod() (pod *corev1.Pod, kubeconfig []byte) {
 	s.Helper()
 	client := s.fleet.Ingress.Client
@@ -131,7 +131,7 @@ func (s *site) stop() {
 	s.must(s.fleet.Ingress.Remove(s.Context(), own, s.pod))
 }
 
-// leads waits until the Lease names the pod that was started last: commands look for it there.
+// leads waits until the Lease names the pod that was started last, where commands look for it.
 func (s *site) leads() {
 	s.Helper()
 	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
-// mirrored is what a copier or another tool keeps up to date in the ingress cluster: a Service without selector, its
-// Endpoints and a slice, with the addresses of the pods of a Service in a member.
+// mirrored is what a copier or another tool maintains in the ingress cluster: a Service without selector, its Endpoints
+// and a slice, with the addresses of the pods of a Service in a member.
 const mirrored = `
 apiVersion: v1
 kind: Service
@@ -37,7 +37,7 @@ endpoints: [%[3]s]
 ports: [{name: http, port: 8080}]
 `
 
-// TestMigrate goes the way of docs/migrate.md. What a route leads to has the addresses of the pods at each step.
+// TestMigrate follows docs/migrate.md. The backends of each route have the addresses of the pods at each step.
 func TestMigrate(t *testing.T) {
 	s := newSite(t, "docs/migrate.md", "idc-a")
 	s.populate()
@@ -94,7 +94,7 @@ func TestMigrate(t *testing.T) {
 	s.done()
 }
 
-// conflict waits until status tells that a name is taken.
+// conflict waits until status reports that a name is taken.
 func (s *site) conflict(name string) {
 	s.Helper()
 	fleettest.Eventually(s.T, soon, func(context.Context) error {
@@ -105,7 +105,7 @@ func (s *site) conflict(name string) {
 	})
 }
 
-// mirror writes what another tool does of a Service of idc-a.
+// mirror writes what another tool would write for a Service of idc-a.
 func (s *site) mirror(name, of string) {
 	s.Helper()
 	var addresses, endpoints []string
@@ -115,7 +115,7 @@ func (s *site) mirror(name, of string) {
 	s.sh("kubectl --context ingress apply -f - <<'END'\n" + fmt.Sprintf(mirrored, name, strings.Join(addresses, ", "), strings.Join(endpoints, ", ")) + "END\n")
 }
 
-// pods are the addresses of an application in idc-a.
+// pods returns the addresses of an application in idc-a.
 func (s *site) pods(app string) (ips []string) {
 	s.Helper()
 	list, err := s.fleet.Member("idc-a").Client.CoreV1().Pods("shop").List(s.Context(), metav1.ListOptions{LabelSelector: fleet.AppLabel + "=" + app})
@@ -132,7 +132,7 @@ func (s *site) serves(name, app string) {
 	fleettest.Eventually(s.T, soon, func(ctx context.Context) error { return s.lacks(ctx, name, app) })
 }
 
-// lacks says which pods of an application a Service of the ingress cluster does not lead to.
+// lacks returns an error that names the pods of an application which a Service of the ingress cluster lacks.
 func (s *site) lacks(ctx context.Context, name, app string) error {
 	slices, err := s.fleet.Ingress.Client.DiscoveryV1().EndpointSlices("shop").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *site) lacks(ctx context.Context, name, app string) error {
 	return nil
 }
 
-// routed: whatever the Ingresses lead to now has all pods.
+// routed checks that the current backends of the Ingresses have all pods.
 func (s *site) routed() {
 	s.Helper()
 	list, err := s.fleet.Ingress.Client.NetworkingV1().Ingresses("shop").List(s.Context(), metav1.ListOptions{})

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// auditReads records every request that is finished, reads and watches too.
+// auditReads records every finished request, also reads and watches.
 const auditReads = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -44,7 +44,7 @@ type request struct {
 	} `json:"responseStatus"`
 }
 
-// requests are those of one user in an audit log.
+// requests returns the requests of one user in an audit log.
 func requests(path, user string) ([]request, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func requests(path, user string) ([]request, error) {
 	return all, lines.Err()
 }
 
-// right is a verb on a resource, such as "list discovery.k8s.io/endpointslices".
+// right formats a verb on a resource, such as "list discovery.k8s.io/endpointslices".
 func right(verb, group, resource, subresource string) string {
 	if group != "" {
 		resource = group + "/" + resource
@@ -76,7 +76,7 @@ func right(verb, group, resource, subresource string) string {
 	return verb + " " + resource
 }
 
-// judge returns what a user was refused, and which of its rights it never used.
+// judge returns which requests of an account were refused, and which of its rights it never used.
 func judge(ctx context.Context, client kubernetes.Interface, log, namespace, account string) (refused, unused []string, err error) {
 	granted, err := grants(ctx, client, namespace, account)
 	if err != nil {
@@ -99,7 +99,7 @@ func judge(ctx context.Context, client kubernetes.Interface, log, namespace, acc
 	return slices.Compact(refused), slices.Sorted(maps.Keys(granted)), nil
 }
 
-// grants are the rights that an account has by its own bindings.
+// grants returns the rights that an account has by its own bindings.
 func grants(ctx context.Context, client kubernetes.Interface, namespace, account string) (map[string]bool, error) {
 	rbac := client.RbacV1()
 	out := map[string]bool{}

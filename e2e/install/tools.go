@@ -21,8 +21,8 @@ func repository() (string, error) {
 	return filepath.Dir(module), err
 }
 
-// buildTools builds helm and kubectl of the versions in deploy/helm/go.mod and returns the directory that holds them.
-// They stay in the cache directory, where the go command leaves them alone if nothing changed.
+// buildTools builds helm and kubectl of the versions in deploy/helm/go.mod and returns their directory. They stay in the
+// cache directory, where the go command does not rebuild them if nothing changed.
 func buildTools(ctx context.Context) (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -48,10 +48,10 @@ func buildTools(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// block is a fenced block of commands, which may stand in a list.
+// block matches a fenced block of commands, which may be in a list.
 var block = regexp.MustCompile("(?ms)^ *```console\n(.*?)^ *```$")
 
-// commands are those of a page, in their order, by the heading under which they stand.
+// commands returns the commands of a page in their order, by heading.
 func commands(path string) (map[string][]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// RawClient is the client of a bare arm: protobuf, without a limit of its own and without warnings.
+// RawClient is the client of a bare arm: protobuf, no client-side limit, no warnings.
 func RawClient(path string) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {

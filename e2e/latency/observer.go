@@ -39,9 +39,8 @@ type Observer struct {
 	Ingress kubernetes.Interface
 	// Patience bounds the wait for one flip to become visible.
 	Patience time.Duration
-	// Events has time begin when the observer's own watch of the member shows the
-	// change, if that is before the acknowledgement: a member that has much to do is
-	// late with those.
+	// Events starts the time when the observer's own watch of the member shows the
+	// change, if that is before the acknowledgement, which a busy member sends late.
 	Events bool
 }
 
@@ -52,11 +51,11 @@ type Session struct {
 	sights   chan sight
 	streams  []watch.Interface
 	ready    bool
-	// told are the events of the member's pod; nil without Observer.Events.
+	// told receives the events of the member's pod; nil without Observer.Events.
 	told chan sight
 }
 
-// sight is one event of the ingress cluster, stamped as it arrived.
+// sight is one event of the ingress cluster, with its time of arrival.
 type sight struct {
 	kind  Kind
 	ready bool
@@ -123,7 +122,7 @@ func (s *Session) readPod(stream watch.Interface) {
 	}
 }
 
-// begins is when a change was first known outside the member.
+// begins returns when a change was first known outside the member.
 func (s *Session) begins(want bool, acknowledged time.Time) time.Time {
 	for {
 		select {
@@ -144,8 +143,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Flip turns the pod's readiness over once and waits until every kind of the
-// arm shows it.
+// Flip inverts the pod's readiness once, and waits until every kind of the arm
+// shows it.
 func (s *Session) Flip(ctx context.Context) (Sample, error) {
 	want := !s.ready
 	s.drain()
@@ -166,7 +165,7 @@ func (s *Session) Flip(ctx context.Context) (Sample, error) {
 				sample[got.kind] = got.at.Sub(acknowledged)
 			}
 		case <-patience.C:
-			return nil, fmt.Errorf("%s: pod %s/%s turned ready=%t, but after %v only %d of %d kinds show it",
+			return nil, fmt.Errorf("%s: pod %s/%s became ready=%t, but after %v only %d of %d kinds show it",
 				s.arm.Name, s.arm.Namespace, s.arm.Pod, want, s.observer.Patience, len(sample), len(s.arm.Kinds))
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -176,7 +175,7 @@ func (s *Session) Flip(ctx context.Context) (Sample, error) {
 	return sample, nil
 }
 
-// drain forgets what was seen before a flip.
+// drain discards what was seen before a flip.
 func (s *Session) drain() {
 	for {
 		select {
@@ -188,7 +187,7 @@ func (s *Session) drain() {
 	}
 }
 
-// patch turns the pod as a kubelet does, which gives a reason and turns ContainersReady, too, and
+// patch sets the pod's readiness as a kubelet does, which sets a reason and ContainersReady, too, and
 // returns when the API server acknowledged it.
 func (o *Observer) patch(ctx context.Context, arm Arm, ready bool) (time.Time, error) {
 	status, reason := corev1.ConditionFalse, "ContainersNotReady"

@@ -58,7 +58,7 @@ func (r *NullRelay) Run(ctx context.Context, ready func()) error {
 	return ctx.Err()
 }
 
-// prebuilt returns the one write, with both of its bodies made beforehand.
+// prebuilt returns the write, with both of its bodies encoded in advance.
 func (r *NullRelay) prebuilt() func(context.Context, bool) error {
 	if r.Kind == Endpoints {
 		bodies := map[bool]*corev1.Endpoints{true: r.endpoints(true), false: r.endpoints(false)}

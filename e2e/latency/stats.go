@@ -10,7 +10,7 @@ import (
 )
 
 // Quantile returns the q-quantile (0..1) of the samples by nearest rank; 0 for
-// none. The input is left as it was.
+// none. It does not change samples.
 func Quantile(samples []time.Duration, q float64) time.Duration {
 	if len(samples) == 0 {
 		return 0

@@ -32,7 +32,7 @@ func TestAddressesAreReadAsUpstreamReadsThem(t *testing.T) {
 	t.Logf("%d of them addresses", valid)
 }
 
-// addressText takes an address and breaks it in up to two places.
+// addressText returns an address that is broken in up to two places.
 func (g *generator) addressText() string {
 	text := []byte(g.ip(g.IntN(500), g.chance(30)))
 	for range g.IntN(3) {

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -76,7 +74,7 @@ func upstreamController(b *testing.B, size int) (c *endpoint.Controller, stop fu
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
 	core := factory.Core().V1()
-	// The stores are filled by hand, so that no event handler of the controller
+	// The stores are filled directly, so that no event handler of the controller
 	// runs beside the measurement.
 	services, pods := crowd(size)
 	for _, s := range services {
@@ -92,8 +90,8 @@ func upstreamController(b *testing.B, size int) (c *endpoint.Controller, stop fu
 	}
 }
 
-// BenchmarkOurs is the same work with our store and rules: gather the Service's
-// pods, compute, and render the Endpoints' subsets.
+// BenchmarkOurs does the same work with our store and rules: gather the Service's
+// pods, compute, and build the Endpoints' subsets.
 func BenchmarkOurs(b *testing.B) {
 	for _, size := range crowdSizes {
 		b.Run(fmt.Sprintf("pods=%d", size), func(b *testing.B) {

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -55,7 +53,7 @@ func DiffSlices(c *Case, o *Ours, upstream []*discoveryv1.EndpointSlice) string 
 	return sideBySide(got, want)
 }
 
-// flatten renders slices as one line for each slice without its endpoints and
+// flatten formats slices as one line for each slice without its endpoints and
 // one for each endpoint with its ports, sorted.
 func flatten(list []*discoveryv1.EndpointSlice) []string {
 	var out []string
@@ -113,8 +111,8 @@ func showSubsets(subsets []corev1.EndpointSubset) []string {
 	return out
 }
 
-// sideBySide renders what differs: both lists without their common beginning
-// and end, and no more of each than a person would read.
+// sideBySide formats what differs: both lists without their common beginning and
+// end, shortened to what a person would read.
 func sideBySide(ours, upstream []string) string {
 	start := 0
 	for start < min(len(ours), len(upstream)) && ours[start] == upstream[start] {

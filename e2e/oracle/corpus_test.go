@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestUpstreamAgreesWithTheCorpus asks upstream's controllers about whole members, written out
-// for people to learn from: each begins with a comment that says what to look at.
+// TestUpstreamAgreesWithTheCorpus runs upstream's controllers on whole members that are written
+// as examples for people: each begins with a comment that says what to look at.
 func TestUpstreamAgreesWithTheCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/corpus/*/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -43,7 +43,7 @@ func TestUpstreamAgreesWithTheCorpus(t *testing.T) {
 }
 
 // readMember reads the Services and Pods of one member from YAML documents. Unknown fields are
-// errors: a misspelt one would make it tell nothing.
+// errors: a misspelt one would test nothing.
 func readMember(t *testing.T, file string) (services []*corev1.Service, pods []*corev1.Pod) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -74,7 +74,7 @@ func readMember(t *testing.T, file string) (services []*corev1.Service, pods []*
 	}
 }
 
-// moveTo renames the namespace to that of the case.
+// moveTo changes the namespace of a case.
 func moveTo(namespace string) func(*Case) {
 	return func(c *Case) {
 		for _, p := range c.Pods {

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -16,13 +14,13 @@ import (
 	utilnet "k8s.io/utils/net"
 )
 
-// Deviations take from upstream's input or output exactly what
-// docs/semantics.md says we do otherwise, so that all the rest must be equal.
-// What the API refuses is asked of the API server's own validation, not of ours.
+// Deviations remove from upstream's input or output exactly what
+// docs/semantics.md says we do otherwise, so that the rest must be equal. The API
+// server's own validation, not ours, decides what the API refuses.
 
-// withoutRefusals is the case as upstream may see it without producing what an
-// API server refuses (D5): pods keep their acceptable addresses, host names,
-// node names and ports only. The case itself is not changed.
+// withoutRefusals returns a copy of the case from which upstream produces nothing
+// that an API server refuses (D5): pods have only their acceptable addresses, host
+// names, node names and ports.
 func (c *Case) withoutRefusals() *Case {
 	clean := *c
 	clean.Pods = slices.Clone(c.Pods)
@@ -66,8 +64,8 @@ func cleanPod(s *corev1.Service, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// refusedPorts are the container ports that a Service port resolves to and
-// whose number no Endpoints may have.
+// refusedPorts returns the container ports that a Service port resolves to and
+// whose number is invalid in Endpoints.
 func refusedPorts(s *corev1.Service, pod *corev1.Pod) []corev1.ContainerPort {
 	var refused []corev1.ContainerPort
 	for i := range s.Spec.Ports {
@@ -107,9 +105,9 @@ func eligiblePorts(pod *corev1.Pod) func(yield func(corev1.ContainerPort) bool) 
 	}
 }
 
-// withOneAddress is the case with the first address of each family only:
-// upstream puts all of them into one endpoint of a slice, which no API server
-// lets a pod have.
+// withOneAddress returns the case with the first address of each family only:
+// upstream puts all of them into one endpoint of a slice, but no API server accepts
+// such a pod.
 func (c *Case) withOneAddress() *Case {
 	one := *c
 	one.Pods = slices.Clone(c.Pods)
@@ -133,8 +131,8 @@ func (c *Case) withOneAddress() *Case {
 	return &one
 }
 
-// withSilentServing is the case as upstream may see it where nothing but pods of silent
-// nodes could serve: they do, as the reserve.
+// withSilentServing returns the case for upstream: where only pods of silent nodes could
+// serve, they are ready, because we let them serve as reserves.
 func (c *Case) withSilentServing(o *Ours) *Case {
 	if o.Sound() || c.Service.Spec.PublishNotReadyAddresses {
 		return c
@@ -152,8 +150,8 @@ func (c *Case) withSilentServing(o *Ours) *Case {
 	return &serving
 }
 
-// nodeIsSilent reports whether it was the node controller that turned a pod not ready, and
-// not its kubelet, which gives a reason. No case has readiness gates.
+// nodeIsSilent reports whether the node controller marked a pod as not ready, and not its
+// kubelet, which would set a reason. No case has readiness gates.
 func nodeIsSilent(p *corev1.Pod, ready *corev1.PodCondition) bool {
 	return p.DeletionTimestamp == nil && ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
 		slices.ContainsFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {
@@ -180,26 +178,26 @@ func forgiveSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	return subsets
 }
 
-// forgiveSlices empties upstream's slices without ports, in which it keeps the
-// pods that have none of the Service's ports; a headless Service without ports
-// is right to have them.
+// forgiveSlices drops upstream's slices without ports, which have the pods that
+// have none of the Service's ports, but retains an empty slice of each family. A
+// headless Service without ports rightly has them.
 func forgiveSlices(s *corev1.Service, list []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 	if len(s.Spec.Ports) == 0 && s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return list
 	}
-	var kept []*discoveryv1.EndpointSlice
+	var remaining []*discoveryv1.EndpointSlice
 	families := map[discoveryv1.AddressType]bool{}
 	for _, slice := range list {
 		if len(slice.Ports) > 0 {
-			kept = append(kept, slice)
+			remaining = append(remaining, slice)
 			families[slice.AddressType] = true
 		}
 	}
 	for _, slice := range list {
 		if !families[slice.AddressType] {
 			families[slice.AddressType] = true
-			kept = append(kept, &discoveryv1.EndpointSlice{AddressType: slice.AddressType})
+			remaining = append(remaining, &discoveryv1.EndpointSlice{AddressType: slice.AddressType})
 		}
 	}
-	return kept
+	return remaining
 }

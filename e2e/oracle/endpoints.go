@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -18,8 +16,8 @@ import (
 )
 
 // UpstreamEndpoints runs upstream's endpoints controller over cases that no
-// Endpoints exist for, and returns what it creates, by namespace. Services that
-// it must leave alone are checked to be left alone.
+// Endpoints exist for, and returns what it creates, by namespace. It checks that
+// upstream ignores the Services that it must ignore.
 func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.Endpoints, error) {
 	created := map[string]*corev1.Endpoints{}
 	client := fake.NewSimpleClientset()

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -14,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The comparisons that upstream got wrong once, or still does, by the numbers of
-// their issues. Each starts from a replica that was just written.
+// The comparisons that upstream once got or still gets wrong, by the numbers of their
+// issues. Each test starts from a replica that was just written.
 
 // settled is a Service with pods, known to both worlds and written by both.
 type settled struct {
@@ -24,8 +22,8 @@ type settled struct {
 	ours     *ourWorld
 }
 
-// settle writes a case whose Service has a numbered and a named port that pods
-// resolve otherwise, so that there are several subsets.
+// settle writes a case whose Service has a numbered port, and a named one that pods
+// resolve differently, so that there are several subsets.
 func settle(t *testing.T, pods int, change func(*corev1.Service)) *settled {
 	t.Helper()
 	services, list := crowd(max(pods, 10))
@@ -49,7 +47,7 @@ func settle(t *testing.T, pods int, change func(*corev1.Service)) *settled {
 	return c
 }
 
-// sync lets both look again and says who wrote.
+// sync runs one sync on both sides, and returns who wrote.
 func (c *settled) sync(t *testing.T) (theirs, mine bool) {
 	t.Helper()
 	c.upstream.set(c.withoutRefusals())
@@ -60,7 +58,7 @@ func (c *settled) sync(t *testing.T) (theirs, mine bool) {
 	return theirs, c.ours.step(c.Case)
 }
 
-// wantWrites looks three times: a needless write that repeats is the disaster.
+// wantWrites syncs three times: what must not happen is a needless write at every sync.
 func (c *settled) wantWrites(t *testing.T, theirs, mine bool) {
 	t.Helper()
 	for range 3 {
@@ -75,18 +73,18 @@ func ordinary(*corev1.Service) {}
 func headless(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }
 
 // TestKubernetes94112TheHeadlessLabelAndTheOrderAreNoDifference is the comparison that started it all: Endpoints of
-// headless Services carry a label that their Service does not, and what stands
-// is not sorted. Every resync rewrote them.
+// headless Services carry a label that their Service does not, and the current
+// subsets are not sorted. Every resync rewrote them.
 func TestKubernetes94112TheHeadlessLabelAndTheOrderAreNoDifference(t *testing.T) {
 	c := settle(t, 9, headless)
 	c.wantWrites(t, false, false)
-	slices.Reverse(c.upstream.standing.Subsets)
+	slices.Reverse(c.upstream.current.Subsets)
 	slices.Reverse(c.ours.current.Endpoints.Subsets)
 	c.wantWrites(t, false, false)
 }
 
-// TestKubernetes50936And108077PodChangesThatNoEndpointShowsWriteNothing: pods change all the time in what no endpoint
-// shows; a resync that rewrites everything for it delays what matters.
+// TestKubernetes50936And108077PodChangesThatNoEndpointShowsWriteNothing: pods change all the time in fields that no
+// endpoint shows; a resync that rewrites everything for them delays what matters.
 func TestKubernetes50936And108077PodChangesThatNoEndpointShowsWriteNothing(t *testing.T) {
 	c := settle(t, 9, ordinary)
 	for i, p := range c.Pods {
@@ -98,7 +96,7 @@ func TestKubernetes50936And108077PodChangesThatNoEndpointShowsWriteNothing(t *te
 }
 
 // TestKubernetes129652AnotherOrderOfPortsAndSubsetsIsNoDifference: the hash that orders subsets has changed between
-// releases; what an older release wrote must not be rewritten for its order.
+// releases; objects of an older release must not be rewritten because of their order.
 func TestKubernetes129652AnotherOrderOfPortsAndSubsetsIsNoDifference(t *testing.T) {
 	c := settle(t, 9, func(s *corev1.Service) {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Protocol: corev1.ProtocolTCP, Port: 82})
@@ -111,11 +109,11 @@ func TestKubernetes129652AnotherOrderOfPortsAndSubsetsIsNoDifference(t *testing.
 			shuffled++
 		}
 	}
-	for i := range c.upstream.standing.Subsets {
-		slices.Reverse(c.upstream.standing.Subsets[i].Ports)
+	for i := range c.upstream.current.Subsets {
+		slices.Reverse(c.upstream.current.Subsets[i].Ports)
 	}
 	slices.Reverse(c.ours.current.Endpoints.Subsets)
-	slices.Reverse(c.upstream.standing.Subsets)
+	slices.Reverse(c.upstream.current.Subsets)
 	if shuffled == 0 || len(c.ours.current.Endpoints.Subsets) < 2 {
 		t.Fatal("the case has nothing to shuffle")
 	}
@@ -131,7 +129,7 @@ func TestReservedLabelsOfAServiceAreNoDifference(t *testing.T) {
 }
 
 // TestMoreThanAThousandAddressesAreNoDifference (D4): upstream compares what it wants before truncating with
-// what stands after it, and writes at every sync.
+// the current object, which is truncated, and writes at every sync.
 func TestMoreThanAThousandAddressesAreNoDifference(t *testing.T) {
 	c := settle(t, 1200, ordinary)
 	c.wantWrites(t, true, false)
@@ -139,8 +137,8 @@ func TestMoreThanAThousandAddressesAreNoDifference(t *testing.T) {
 	at.wantWrites(t, false, false)
 }
 
-// TestAFailedPodThatNeverWasReadyLeaves (D1): upstream does write it out when it
-// looks, but does not look.
+// TestAFailedPodThatNeverWasReadyLeaves (D1): upstream would remove it, but does not
+// sync because of it.
 func TestAFailedPodThatNeverWasReadyLeaves(t *testing.T) {
 	c := settle(t, 3, func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true })
 	p := c.Pods[1].DeepCopy()

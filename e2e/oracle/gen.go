@@ -23,8 +23,7 @@ type Case struct {
 // Name is the namespace of the case, so that many cases fit into one cluster.
 func (c *Case) Name() string { return fmt.Sprintf("case-%d", c.Number) }
 
-// NewCase makes the case with that number. The same seed and number give the
-// same case.
+// NewCase draws a case. It depends only on seed and number.
 func NewCase(seed, number uint64) *Case {
 	g := newGenerator(seed, number)
 	c := &Case{Seed: seed, Number: number}
@@ -53,7 +52,7 @@ func newGenerator(seed, number uint64) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, number))}
 }
 
-// chance is true in that many percent of the calls.
+// chance is true with a probability in percent.
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
@@ -79,9 +78,8 @@ func (g *generator) podCount() int {
 	}
 }
 
-// makeCount gives a pod of a big Service what it needs to be listed, so that
-// the capacity of 1000 is really reached; ready or not, and by which ports,
-// remains random.
+// makeCount makes a pod of a big Service an endpoint, so that the capacity of 1000
+// is really reached. Readiness and ports remain random.
 func (g *generator) makeCount(p *corev1.Pod, i int) {
 	p.Labels["app"], p.Labels["tier"] = "web", "front"
 	p.Status.Phase = corev1.PodRunning
@@ -92,7 +90,7 @@ func (g *generator) makeCount(p *corev1.Pod, i int) {
 	p.Status.PodIP = p.Status.PodIPs[0].IP
 }
 
-// second is a time in whole seconds, as the API stores times.
+// second returns a time in whole seconds, as the API stores times.
 func (g *generator) second() metav1.Time {
 	return metav1.NewTime(time.Unix(1_700_000_000+g.Int64N(1000), 0))
 }
@@ -272,7 +270,7 @@ func (g *generator) conditions() []corev1.PodCondition {
 
 func (g *generator) ipCount() int { return pick(g, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3) }
 
-// ip is an address of either family; in a crowded namespace pods share some.
+// ip returns an address of either family; in a crowded namespace pods share some.
 func (g *generator) ip(i int, crowded bool) string {
 	if g.chance(4) {
 		return pick(g, "127.0.0.1", "::1", "0.0.0.0", "::", "169.254.1.1", "fe80::1", "224.0.0.5", "ff02::5", "ff12::5", "garbage", "",

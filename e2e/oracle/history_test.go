@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -36,9 +34,9 @@ var historyCount = flag.Int("oracle.histories", 2000, "number of random historie
 
 // TestHistoriesEqualUpstream edits a Service and its pods step by step. After
 // each step upstream's syncService and our store, merge and diff must agree on
-// whether Endpoints are written at all (kubernetes#94112, #50936, #108077), on
-// what stands then, and on the trigger time written; and the slices that stand
-// must say what upstream's would.
+// whether Endpoints are written at all (kubernetes#94112, #50936, #108077), on the
+// current Endpoints after that, and on the trigger time written; and the current
+// slices must have the endpoints that upstream's would have.
 func TestHistoriesEqualUpstream(t *testing.T) {
 	seed := dice.Seed(t)
 	writes, steps := 0, 0
@@ -91,15 +89,15 @@ func runHistory(t *testing.T, seed, number uint64) (steps, writes int, problem s
 }
 
 func compareWorlds(c *Case, upstream *upstreamWorld, ours *ourWorld, theirs, mine bool, sliced []*discoveryv1.EndpointSlice) string {
-	want := forgiveSubsets(upstream.standing.DeepCopy().Subsets)
+	want := forgiveSubsets(upstream.current.DeepCopy().Subsets)
 	got := endpointSubsets(ours.current.Endpoints.Subsets)
 	switch {
 	case theirs != mine:
 		return fmt.Sprintf("written by upstream: %v, by us: %v\n%s", theirs, mine, sideBySide(showSubsets(got), showSubsets(want)))
 	case !apiequality.Semantic.DeepEqual(got, want):
 		return sideBySide(showSubsets(got), showSubsets(want))
-	case ours.trigger != upstream.standing.Annotations[corev1.EndpointsLastChangeTriggerTime]:
-		return fmt.Sprintf("trigger time: ours %q, upstream %q", ours.trigger, upstream.standing.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	case ours.trigger != upstream.current.Annotations[corev1.EndpointsLastChangeTriggerTime]:
+		return fmt.Sprintf("trigger time: ours %q, upstream %q", ours.trigger, upstream.current.Annotations[corev1.EndpointsLastChangeTriggerTime])
 	}
 	if got, want := endpointLines(ours.slices()), endpointLines(forgiveSlices(c.Service, sliced)); !slices.Equal(got, want) {
 		return "slices: " + sideBySide(got, want)
@@ -113,12 +111,12 @@ func endpointLines(list []*discoveryv1.EndpointSlice) []string {
 	return slices.DeleteFunc(flatten(list), func(line string) bool { return strings.HasPrefix(line, "slice ") })
 }
 
-// upstreamWorld is upstream's controller over stores that are filled by hand,
-// so that each sync happens when it is called for and sees all that was done.
+// upstreamWorld is upstream's controller over stores that are filled directly, so
+// that each sync happens when the test calls it, and sees all edits.
 type upstreamWorld struct {
 	controller               *endpoint.Controller
 	pods, services, existing cache.Store
-	standing                 *corev1.Endpoints
+	current                  *corev1.Endpoints
 	revision                 int
 	wrote                    bool
 }
@@ -133,7 +131,7 @@ func newUpstreamWorld(t *testing.T, c *Case) *upstreamWorld {
 		w.revision++
 		written := a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).DeepCopy()
 		written.Namespace, written.ResourceVersion = c.Name(), strconv.Itoa(w.revision)
-		w.standing = written
+		w.current = written
 		return true, written, w.existing.Update(written)
 	})
 	w.controller = endpoint.NewEndpointController(t.Context(), core.Pods(), core.Services(), core.Endpoints(), client, 0)
@@ -157,13 +155,13 @@ func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err erro
 	return w.wrote, err
 }
 
-// ourWorld is our store and plan, with an ingress cluster made of values.
+// ourWorld is our store and plan, with an ingress cluster in memory.
 type ourWorld struct {
 	store   *store.Store
 	decoder *decode.Decoder
 	known   map[string]bool
 	current plan.Current
-	// trigger is the annotation of the Endpoints that stand.
+	// trigger is the annotation of the current Endpoints.
 	trigger string
 }
 
@@ -173,7 +171,7 @@ func newOurWorld() *ourWorld {
 
 var historySettings = plan.Settings{Instance: "default", WriteEndpoints: true, CopyLabel: func(string) bool { return true }}
 
-// take shows the case to the store.
+// take updates the store with the case.
 func (w *ourWorld) take(c *Case) {
 	w.store.SetService(w.decoder.Service(c.Service))
 	present := map[string]bool{}
@@ -190,7 +188,7 @@ func (w *ourWorld) take(c *Case) {
 	w.current.Key, w.current.Namespace = syncer.Key{Namespace: c.Name(), Name: c.Service.Name}, plan.NamespaceActive
 }
 
-// step shows the case to the store, and writes until there is nothing to write.
+// step updates the store with the case, and writes until there is nothing to write.
 func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	w.take(c)
 	share := plan.Share{Member: "member", Listed: true, Given: w.contribution()}
@@ -208,7 +206,7 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	return wroteEndpoints
 }
 
-// apply carries an action out.
+// apply performs an action.
 func (w *ourWorld) apply(a *plan.Action) {
 	now := &w.current
 	m := plan.Meta{UID: "uid", Owned: true, Labels: syncer.LabelsOf(a.Labels), Annotations: a.Annotations, Rest: a.Rest}
@@ -236,7 +234,7 @@ func (w *ourWorld) contribution() syncer.Contribution {
 	return c
 }
 
-// computed is what the rules make of what the store holds.
+// computed is what the rules compute from the store.
 func (w *ourWorld) computed() *Ours { return &Ours{Contribution: w.contribution()} }
 
 func (w *ourWorld) slices() []*discoveryv1.EndpointSlice {
@@ -247,8 +245,8 @@ func (w *ourWorld) slices() []*discoveryv1.EndpointSlice {
 	return list
 }
 
-// edit makes a few changes, many of which change nothing that counts. New names
-// and revisions begin at from.
+// edit makes a few changes, many of them to fields without effect. New names and
+// revisions begin at from.
 func (g *generator) edit(c *Case, from int) {
 	c.Service = c.Service.DeepCopy()
 	c.Pods = slices.Clone(c.Pods)

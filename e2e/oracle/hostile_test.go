@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -19,7 +17,7 @@ import (
 
 // TestWhateverAMemberSendsIsAccepted: a member's API server may be broken or
 // hostile, and one refused field would freeze the whole replica, which other
-// members share. So whatever comes in, an API server takes what goes out.
+// members share. So an API server must accept our output for any input.
 func TestWhateverAMemberSendsIsAccepted(t *testing.T) {
 	seed := dice.Seed(t)
 	for i := range uint64(8000) {
@@ -33,7 +31,7 @@ func TestWhateverAMemberSendsIsAccepted(t *testing.T) {
 	}
 }
 
-// spoil puts garbage where an API server would not have let it.
+// spoil puts garbage into fields for which an API server would refuse it.
 func (g *generator) spoil(c *Case) {
 	for i := range c.Service.Spec.Ports {
 		p := &c.Service.Spec.Ports[i]
@@ -90,7 +88,7 @@ func TestWhateverIsWrittenByHandIsAccepted(t *testing.T) {
 		c := syncer.HandWritten(&svc, subsets, g.garbledSlices(), g.chance(20), syncer.Options{})
 		packed := syncer.Pack(nil, c.Endpoints, c.Families, syncer.PackOptions{Service: svc.Key, Cluster: "member"})
 		if err := Validate(&Ours{Contribution: c, Subsets: c.Subsets, Slices: packed}); err != nil {
-			t.Fatalf("seed %d, case %d: %v\n%s", seed, i, err, lines("given", showSubsets(endpointSubsets(subsets))))
+			t.Fatalf("seed %d, case %d: %v\n%s", seed, i, err, lines("input", showSubsets(endpointSubsets(subsets))))
 		}
 	}
 }

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -21,9 +19,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// TestHandWrittenEqualsUpstreamsMirror compares what we make of hand-written
-// Endpoints: verbatim subsets, and the slices of upstream's mirroring
-// controller, none where skip-mirror says so.
+// TestHandWrittenEqualsUpstreamsMirror compares what we compute from hand-written
+// Endpoints: verbatim subsets, and the slices of upstream's mirroring controller,
+// none with the label skip-mirror.
 func TestHandWrittenEqualsUpstreamsMirror(t *testing.T) {
 	compareMirror(t, dice.Seed(t))
 	compareMirror(t, metDoubled)
@@ -54,7 +52,7 @@ func compareMirror(t *testing.T, seed uint64) {
 	for i, h := range list {
 		got, want := flatten(pack(ours[i])), flatten(spellOut(upstream[h.Service.Namespace]))
 		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d, case %d: labels %v\n%s%s", seed, i, h.Endpoints.Labels, lines("given", showSubsets(h.Endpoints.Subsets)), sideBySide(got, want))
+			t.Fatalf("seed %d, case %d: labels %v\n%s%s", seed, i, h.Endpoints.Labels, lines("input", showSubsets(h.Endpoints.Subsets)), sideBySide(got, want))
 		}
 	}
 }
@@ -68,7 +66,7 @@ func pack(c syncer.Contribution) []*discoveryv1.EndpointSlice {
 	return out
 }
 
-// spellOut adds what the mirroring controller leaves unset (C1).
+// spellOut sets what the mirroring controller leaves unset (C1).
 func spellOut(list []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 	for _, s := range list {
 		for i := range s.Endpoints {
@@ -79,12 +77,12 @@ func spellOut(list []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 	return list
 }
 
-// handWritten draws Endpoints that an API server would take, but for what is known
-// to differ (docs/semantics.md): a name never stands for two ports of one address,
-// in one subset or in two, for we spread those over several slices and upstream makes
-// one that the server refuses; a target is known by its uid alone; and only a
-// single subset has application protocols, which upstream compares by pointer, so
-// that a port which several subsets repeat is several ports to it.
+// handWritten draws Endpoints that an API server would accept, without what is known
+// to differ (docs/semantics.md): a name never means two ports of one address, in one
+// subset or in two, for we spread those over several slices and upstream makes one
+// that the server refuses; a target has only a uid; and only a single subset has
+// application protocols, which upstream compares by pointer, so that a port which
+// several subsets repeat is several ports to it.
 func (g *generator) handWritten(namespace string) HandWritten {
 	h := HandWritten{Service: g.service(namespace), Endpoints: &corev1.Endpoints{}}
 	h.Service.Spec.Selector = nil
@@ -122,20 +120,20 @@ func (g *generator) handWritten(namespace string) HandWritten {
 	return h
 }
 
-// oneMeaning leaves of a list each name once, with the port it stood for first.
+// oneMeaning returns each name of a list once, with the port that it first meant.
 func oneMeaning(ports []syncer.Port, meaning map[string]syncer.Port) []syncer.Port {
-	var kept []syncer.Port
+	var unique []syncer.Port
 	for _, p := range ports {
 		bad := p.Name == "" || p.Number <= 0 || p.Protocol == "" || p.AppProtocol.Set && p.AppProtocol.Value == ""
-		if bad || slices.ContainsFunc(kept, func(k syncer.Port) bool { return k.Name == p.Name }) {
+		if bad || slices.ContainsFunc(unique, func(k syncer.Port) bool { return k.Name == p.Name }) {
 			continue
 		}
 		if _, ok := meaning[p.Name]; !ok {
 			meaning[p.Name] = p
 		}
-		kept = append(kept, meaning[p.Name])
+		unique = append(unique, meaning[p.Name])
 	}
-	return kept
+	return unique
 }
 
 // withParity makes the address odd or even.
@@ -146,12 +144,12 @@ func withParity(a netip.Addr, parity int) netip.Addr {
 	return a
 }
 
-// metDoubled is a seed that met a name with two ports for one address, in two
+// metDoubled is a seed that drew a name with two ports for one address, in two
 // subsets, when handWritten looked for that within each subset only.
 const metDoubled = 3872559564845097822
 
-// TestHandWrittenLeavesOut holds what handWritten promises against what it draws,
-// and that it still draws what is worth comparing.
+// TestHandWrittenLeavesOut checks that handWritten draws what it promises, and still
+// draws what is worth comparing.
 func TestHandWrittenLeavesOut(t *testing.T) {
 	var shared, repeated int
 	for seed := range dice.Seeds(t, 20) {
@@ -160,12 +158,12 @@ func TestHandWrittenLeavesOut(t *testing.T) {
 	}
 	checkHandWritten(t, metDoubled)
 	if shared < 1000 || repeated < 1000 {
-		t.Errorf("%d addresses are in several subsets, %d names stand for several ports of an object; too few to compare anything", shared, repeated)
+		t.Errorf("%d addresses are in several subsets, %d names mean several ports of an object; too few to compare anything", shared, repeated)
 	}
 }
 
 // checkHandWritten counts the addresses that several subsets share, and the names that
-// stand for several ports of one object.
+// mean several ports of one object.
 func checkHandWritten(t *testing.T, seed uint64) (shared, repeated int) {
 	t.Helper()
 	g := newGenerator(seed, 0)
@@ -206,7 +204,7 @@ func checkHandWritten(t *testing.T, seed uint64) (shared, repeated int) {
 			names := map[string]bool{}
 			for _, p := range s.Ports {
 				if names[p.Name] {
-					t.Fatalf("seed %d, case %d: canonical subset has %q twice:\n%s", seed, i, p.Name, lines("given", showSubsets(h.Endpoints.Subsets)))
+					t.Fatalf("seed %d, case %d: canonical subset has %q twice:\n%s", seed, i, p.Name, lines("input", showSubsets(h.Endpoints.Subsets)))
 				}
 				names[p.Name] = true
 			}

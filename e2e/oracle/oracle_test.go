@@ -64,7 +64,7 @@ func TestRulesEqualUpstream(t *testing.T) {
 	t.Logf("%d cases in %v", next-1, time.Since(started).Round(time.Millisecond))
 }
 
-// runBatch compares n cases from a number on, and reports the first that differs.
+// runBatch compares n cases, and reports the first that differs.
 func runBatch(t *testing.T, seed, from uint64, n int) {
 	cases := make([]*Case, n)
 	clean := make([]*Case, n)
@@ -104,7 +104,7 @@ func diffSlices(oracle *SliceOracle, c, clean *Case, ours *Ours) string {
 	return DiffSlices(c, ours, upstream)
 }
 
-// diff runs one case through everything.
+// diff runs one case through all comparisons.
 func diff(t *testing.T, c *Case) string {
 	ours := Compute(c)
 	clean := c.withoutRefusals().withSilentServing(ours)

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -17,18 +15,18 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Ours is what our rules make of a case.
+// Ours is what our rules compute for a case.
 type Ours struct {
 	Contribution syncer.Contribution
 	Subsets      []syncer.Subset
 	Truncated    bool
 	Slices       []syncer.Slice
-	// Trigger is that of a first computation, in the form of the annotation.
+	// Trigger is the trigger time of a first computation, formatted as the annotation.
 	Trigger string
 }
 
-// Compute runs a case through the decoder, the rules, and the classes of a merge, in which
-// the member is alone.
+// Compute runs a case through the decoder, the rules, and the classes of a merge with this
+// member alone.
 func Compute(c *Case) *Ours {
 	decoder := decode.New(decode.Options{})
 	svc := decoder.Service(c.Service).Object
@@ -52,7 +50,7 @@ func Compute(c *Case) *Ours {
 	return o
 }
 
-// Sound reports whether an endpoint is ready without a doubt: then no other serves.
+// Sound reports whether an endpoint is ready without a doubt: then no reserve serves.
 func (o *Ours) Sound() bool {
 	return slices.ContainsFunc(o.Contribution.Endpoints, func(e syncer.Endpoint) bool { return e.Grade == syncer.Ready })
 }
@@ -66,7 +64,7 @@ func (o *Ours) withoutReserve() {
 	}
 }
 
-// onItsNode is the pod with its node's zone, as API servers label it.
+// onItsNode returns the pod with its node's zone, as API servers label it.
 func onItsNode(p *corev1.Pod) *corev1.Pod {
 	zone := zoneOf(p.Spec.NodeName)
 	if zone == "" {
@@ -81,7 +79,7 @@ func onItsNode(p *corev1.Pod) *corev1.Pod {
 	return &labelled
 }
 
-// timeFormat is that of the trigger-time annotation.
+// timeFormat is the format of the trigger-time annotation.
 const timeFormat = "2006-01-02T15:04:05.999999999Z07:00"
 
 // pointers yields the address of each element.
@@ -95,7 +93,7 @@ func pointers[T any](list []T) iter.Seq[*T] {
 	}
 }
 
-// endpointSubsets is the API form of subsets.
+// endpointSubsets converts subsets to the API's type.
 func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset {
 	out := make([]corev1.EndpointSubset, len(subsets))
 	for i := range subsets {
@@ -131,7 +129,7 @@ func objectReference(t syncer.TargetRef) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: uid(t.UID)}
 }
 
-// endpointSlice is the API form of a slice.
+// endpointSlice converts a slice to the API's type.
 func endpointSlice(s *syncer.Slice) *discoveryv1.EndpointSlice {
 	out := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressType(s.Family)}
 	out.Name = s.Name

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -21,14 +19,14 @@ import (
 )
 
 // upstreamRepack runs upstream's RepackSubsets over our values. It compares
-// application protocols by pointer, so equal ones get one pointer here, as they
+// application protocols by pointer, so equal ones share a pointer here, as they
 // have within one Service.
 func upstreamRepack(subsets []syncer.Subset) []corev1.EndpointSubset {
-	given := endpointSubsets(subsets)
+	input := endpointSubsets(subsets)
 	shared := map[string]*string{}
-	for i := range given {
-		for j := range given[i].Ports {
-			p := &given[i].Ports[j].AppProtocol
+	for i := range input {
+		for j := range input[i].Ports {
+			p := &input[i].Ports[j].AppProtocol
 			if *p == nil {
 				continue
 			}
@@ -38,7 +36,7 @@ func upstreamRepack(subsets []syncer.Subset) []corev1.EndpointSubset {
 			*p = shared[**p]
 		}
 	}
-	return endpoints.RepackSubsets(given)
+	return endpoints.RepackSubsets(input)
 }
 
 func diffRepack(subsets []syncer.Subset) string {
@@ -46,11 +44,10 @@ func diffRepack(subsets []syncer.Subset) string {
 	if apiequality.Semantic.DeepEqual(got, want) {
 		return ""
 	}
-	return lines("given", showSubsets(endpointSubsets(subsets))) + lines("ours", showSubsets(got)) + lines("upstream", showSubsets(want))
+	return lines("input", showSubsets(endpointSubsets(subsets))) + lines("ours", showSubsets(got)) + lines("upstream", showSubsets(want))
 }
 
-// TestUpstreamAgreesWithTheRepackCases runs the cases that syncer's own tests
-// expect an answer for.
+// TestUpstreamAgreesWithTheRepackCases runs the cases of syncer's own tests.
 func TestUpstreamAgreesWithTheRepackCases(t *testing.T) {
 	text, err := os.ReadFile("../../syncer/testdata/repack.txt")
 	if err != nil {
@@ -84,7 +81,7 @@ func TestRepackEqualsUpstream(t *testing.T) {
 	}
 }
 
-// subsets draws from few values, so that they collide.
+// subsets draws subsets of few values, so that they collide.
 func (g *generator) subsets() []syncer.Subset {
 	subsets := make([]syncer.Subset, g.IntN(6))
 	for i := range subsets {

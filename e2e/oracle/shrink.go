@@ -13,8 +13,8 @@ import (
 // shrinkTime bounds the search: a case of thousands of pods takes long to run.
 const shrinkTime = 20 * time.Second
 
-// Shrink returns the smallest case it finds that still fails: it leaves out
-// pods, halves first, then ports, addresses and labels, as long as fails agrees.
+// Shrink returns the smallest case it finds that still fails: it drops pods, halves
+// first, then ports, addresses and labels, as long as fails is true.
 func Shrink(c *Case, fails func(*Case) bool) *Case {
 	deadline := time.Now().Add(shrinkTime)
 	stillFails := func(smaller *Case) bool { return time.Now().Before(deadline) && fails(smaller) }
@@ -40,7 +40,7 @@ func Shrink(c *Case, fails func(*Case) bool) *Case {
 	return c
 }
 
-// edit applies a change to a copy.
+// edit returns a changed copy.
 func (c *Case) edit(change func(*Case)) *Case {
 	e := *c
 	e.Service = c.Service.DeepCopy()
@@ -52,7 +52,7 @@ func (c *Case) edit(change func(*Case)) *Case {
 	return &e
 }
 
-// simplifications lists what can still be left out of a case.
+// simplifications lists what can still be dropped from a case.
 func (c *Case) simplifications() []func(*Case) {
 	var list []func(*Case)
 	for i := range c.Service.Spec.Ports {

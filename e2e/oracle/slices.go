@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -22,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// SliceOracle runs upstream's EndpointSlice reconciler. One goroutine at a time.
+// SliceOracle runs upstream's EndpointSlice reconciler. It is not safe for concurrent use.
 type SliceOracle struct {
 	client     *fake.Clientset
 	reconciler *endpointslice.Reconciler
@@ -55,7 +53,7 @@ func (o *SliceOracle) Slices(c *Case) ([]*discoveryv1.EndpointSlice, error) {
 	return o.created, err
 }
 
-// selected are the pods that the Service selects.
+// selected returns the pods that the Service selects.
 func (c *Case) selected() []*corev1.Pod {
 	selector := labels.Set(c.Service.Spec.Selector).AsSelectorPreValidated()
 	var pods []*corev1.Pod
@@ -67,8 +65,8 @@ func (c *Case) selected() []*corev1.Pod {
 	return pods
 }
 
-// everyNode has a Node for every name, the empty one included: upstream leaves
-// out a pod whose Node is missing, which we do not (docs/semantics.md).
+// everyNode has a Node of every name, even of "": upstream omits a pod whose Node is
+// missing, which we do not (docs/semantics.md).
 type everyNode struct{}
 
 func (everyNode) List(labels.Selector) ([]*corev1.Node, error) { return nil, nil }
@@ -77,7 +75,7 @@ func (everyNode) Get(name string) (*corev1.Node, error) {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zoneOf(name)}}}, nil
 }
 
-// zoneOf is the zone of a node in every case.
+// zoneOf returns the zone of a node.
 func zoneOf(node string) string {
 	switch node {
 	case "node-1":

@@ -28,12 +28,12 @@ func TestNextTriggerEqualsUpstream(t *testing.T) {
 		ours := newOurWorld()
 		for step := range 12 {
 			want := tracker.ComputeEndpointLastChangeTriggerTime(c.Name(), c.Service, c.Pods)
-			c.Service.Labels = map[string]string{"step": fmt.Sprint(step)} // until something changes, ours repeats itself
+			c.Service.Labels = map[string]string{"step": fmt.Sprint(step)} // without a change ours would repeat itself
 			ours.take(c)
 			if got := ours.contribution().Trigger; !got.Equal(want) {
 				t.Fatalf("seed %d, case %d, step %d: %v, upstream %v", seed, i, step, got, want)
 			}
-			if g.chance(10) { // deleted, and made again
+			if g.chance(10) { // deleted and recreated
 				tracker.DeleteService(c.Name(), c.Service.Name)
 				c.Service.UID += "-again"
 				c.Service.CreationTimestamp = g.second()
@@ -43,7 +43,7 @@ func TestNextTriggerEqualsUpstream(t *testing.T) {
 	}
 }
 
-// editTimes makes a few of the changes that the tracker looks at.
+// editTimes makes a few of the changes that the tracker considers.
 func (g *generator) editTimes(c *Case) {
 	for range g.IntN(3) {
 		switch n := len(c.Pods); {

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
-
 package oracle
 
 import (
@@ -17,8 +15,7 @@ import (
 	discoveryvalidation "k8s.io/kubernetes/pkg/apis/discovery/validation"
 )
 
-// Validate asks the API server's validation whether it would accept what we
-// write for a case.
+// Validate runs the API server's validation on what we write for a case.
 func Validate(o *Ours) error {
 	endpoints := &corev1.Endpoints{Subsets: endpointSubsets(o.Subsets)}
 	endpoints.Name, endpoints.Namespace = o.Contribution.Service.Name, o.Contribution.Service.Namespace

@@ -21,13 +21,13 @@ import (
 // BrowserEnv names the environment variable with the browser's executable, for one that is not in the PATH.
 const BrowserEnv = "TRIBUTARY_CHROMIUM"
 
-// ErrNoBrowser says how to get a browser.
+// ErrNoBrowser tells how to get a browser.
 var ErrNoBrowser = errors.New("no Chromium found in the PATH; install it (Debian: apt-get install chromium) or name its executable in " + BrowserEnv)
 
 // FindBrowser returns the path of a Chromium, or ErrNoBrowser.
 func FindBrowser() (string, error) {
-	if given := os.Getenv(BrowserEnv); given != "" {
-		return given, nil
+	if path := os.Getenv(BrowserEnv); path != "" {
+		return path, nil
 	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -61,8 +61,8 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// Start starts the browser with a new profile in dir, which must be empty. It stays off every network but for what a
-// test opens. Close ends it.
+// Start starts the browser with a new profile in dir, which must be empty. It makes no requests but for what a test
+// opens. Close ends it.
 func Start(executable, dir string) (*Browser, error) {
 	fromUs, toward, err := os.Pipe()
 	if err != nil {
@@ -77,7 +77,7 @@ func Start(executable, dir string) (*Browser, error) {
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--hide-scrollbars", "--force-color-profile=srgb", "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, fromIt}
-	// Its helpers are its own: one signal to the group ends them all.
+	// Its helper processes are in its group, so that one signal ends them all.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = cmd.Start()
 	fromUs.Close()
@@ -100,7 +100,7 @@ func (b *Browser) Close() {
 	b.reading.Wait()
 }
 
-// read hands each message to whom it concerns until the browser is gone.
+// read dispatches messages until the browser is gone.
 func (b *Browser) read(from *os.File) {
 	defer from.Close()
 	in := bufio.NewReaderSize(from, 1<<20)
@@ -110,7 +110,7 @@ func (b *Browser) read(from *os.File) {
 			b.end(err)
 			return
 		}
-		// Params stays raw until its reader is known.
+		// Params is decoded by its reader.
 		var m struct {
 			message
 			Params json.RawMessage `json:"params"`

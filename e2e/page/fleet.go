@@ -17,7 +17,7 @@ import (
 	"tributary.dev/tributary/metrics/record"
 )
 
-// Fleet is a made-up fleet with something of everything that the page shows. Its methods are safe for concurrent use.
+// Fleet is a made-up fleet with an example of everything that the page shows. Its methods are safe for concurrent use.
 type Fleet struct {
 	Metrics *metrics.Metrics
 	random  *rand.Rand
@@ -100,7 +100,7 @@ func (f *Fleet) trouble() {
 // Change reports a change that happens now.
 func (f *Fleet) Change() { f.change(time.Now()) }
 
-// change reports a change as it might have happened at a time.
+// change reports a made-up change at a time.
 func (f *Fleet) change(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *Fleet) change(at time.Time) {
 	f.Metrics.Change(rec)
 }
 
-// latency has most changes near 2 ms, and a few far out.
+// latency draws mostly values near 2 ms, and a few far higher.
 func (f *Fleet) latency(cluster string) time.Duration {
 	spread := 0.45
 	if cluster == "idc-b" {

@@ -26,7 +26,7 @@ var (
 	desktop = Look{Width: 1280, Height: 800}
 )
 
-// looks are all the ways in which the page must be good.
+// looks returns all looks in which the page must be good.
 func looks() map[string]Look {
 	out := map[string]Look{}
 	for name, look := range map[string]Look{"phone": phone, "desktop": desktop} {
@@ -37,7 +37,7 @@ func looks() map[string]Look {
 	return out
 }
 
-// browser starts a browser that ends with the test.
+// browser starts a browser, which ends with the test.
 func browser(t *testing.T) *Browser {
 	t.Helper()
 	executable, err := FindBrowser()
@@ -86,7 +86,7 @@ func eval[T any](ctx context.Context, t *testing.T, tab *Tab, script string) T {
 	return out
 }
 
-// until waits for a condition in the page to hold; the page itself looks at every frame.
+// until waits for a condition in the page, which the page itself evaluates at every frame.
 func until(ctx context.Context, t *testing.T, tab *Tab, condition string) {
 	t.Helper()
 	script := `new Promise((yes, no) => {
@@ -102,7 +102,7 @@ func until(ctx context.Context, t *testing.T, tab *Tab, condition string) {
 	}
 }
 
-// TestEveryLook checks what a picture cannot prove, and keeps the pictures (go test -artifacts).
+// TestEveryLook checks what a picture cannot prove, and saves the pictures (go test -artifacts).
 func TestEveryLook(t *testing.T) {
 	b := browser(t)
 	for name, look := range looks() {
@@ -175,7 +175,7 @@ func picture(ctx context.Context, t *testing.T, tab *Tab, name string) {
 	}
 }
 
-// clean fails the test for complaints of the browser and for requests to anywhere else.
+// clean fails the test for complaints of the browser and for requests to other servers.
 func clean(t *testing.T, tab *Tab, url string) {
 	t.Helper()
 	for _, complaint := range tab.Complaints() {
@@ -215,7 +215,7 @@ func TestWithoutScript(t *testing.T) {
 	}
 }
 
-// TestLive: what happens shows, at once, and disturbs nobody.
+// TestLive: changes appear at once, and do not disturb the reader.
 func TestLive(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
@@ -250,7 +250,7 @@ func TestLive(t *testing.T) {
 	clean(t, tab, url)
 }
 
-// TestPause: a reader can stop what moves.
+// TestPause: a reader can stop the updates.
 func TestPause(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
@@ -272,7 +272,7 @@ func TestPause(t *testing.T) {
 	until(ctx, t, tab, `document.querySelector("#changes tbody tr").id === "c421"`)
 }
 
-// TestServerGone: what is on the screen is not taken for the present when nobody answers.
+// TestServerGone: the page says that it is stale when the server does not answer.
 func TestServerGone(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
@@ -289,7 +289,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever clusters call their objects, it is text.
+// TestHostileNames: names of objects, whatever they contain, are shown as text.
 func TestHostileNames(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
@@ -325,7 +325,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestKeyboard: everything can be reached with the Tab key, in order, and it shows where one is.
+// TestKeyboard: everything can be reached with the Tab key, in order, and the focus is visible.
 func TestKeyboard(t *testing.T) {
 	ctx := deadline(t)
 	tab := open(ctx, t, browser(t), serve(t, NewFleet()), desktop)

@@ -16,7 +16,7 @@ import (
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
-// TestRunningFleet watches a pod of a real cluster come, end and go, on the page of a real instance.
+// TestRunningFleet watches a pod of a real cluster start, terminate and go, on the page of a real instance.
 func TestRunningFleet(t *testing.T) {
 	ctx := t.Context()
 	must := func(err error) {

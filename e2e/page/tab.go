@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// Look is how a reader looks at a page.
+// Look is how a page is displayed.
 type Look struct {
-	// Width and Height are those of the window, in CSS pixels.
+	// Width and Height are the window's, in CSS pixels.
 	Width, Height int
 	Phone, Dark   bool
-	// NoScript turns JavaScript off.
+	// NoScript disables JavaScript.
 	NoScript bool
 }
 
@@ -31,7 +31,7 @@ type Tab struct {
 	requests   []string
 }
 
-// Open opens a tab that looks at a URL, and waits until it is loaded.
+// Open opens a URL in a new tab, and waits until it is loaded.
 func (b *Browser) Open(ctx context.Context, url string, look Look) (*Tab, error) {
 	var target struct {
 		ID string `json:"targetId"`
@@ -74,7 +74,7 @@ func (t *Tab) call(ctx context.Context, method string, params, out any) error {
 	return t.browser.call(ctx, t.session, method, params, out)
 }
 
-// Go looks at another URL and waits until it is loaded.
+// Go opens another URL and waits until it is loaded.
 func (t *Tab) Go(ctx context.Context, url string) error {
 	t.forgetLoads()
 	var answer struct {
@@ -89,7 +89,7 @@ func (t *Tab) Go(ctx context.Context, url string) error {
 	return t.waitLoad(ctx)
 }
 
-// Leave runs a script that makes the page go elsewhere, and waits until that is loaded.
+// Leave runs a script that navigates the page elsewhere, and waits until that is loaded.
 func (t *Tab) Leave(ctx context.Context, script string) error {
 	t.forgetLoads()
 	if err := t.Eval(ctx, script, nil); err != nil {
@@ -118,7 +118,7 @@ func (t *Tab) waitLoad(ctx context.Context) error {
 }
 
 // Eval evaluates a script, waits for its promise, and decodes its value into out unless that is nil. It works with
-// JavaScript turned off for the page, too.
+// JavaScript disabled for the page, too.
 func (t *Tab) Eval(ctx context.Context, script string, out any) error {
 	var answer struct {
 		Result struct {
@@ -163,14 +163,14 @@ func (t *Tab) Key(ctx context.Context, key string, code int) error {
 	return nil
 }
 
-// Complaints are what the browser held against the page: exceptions, refused content, console errors.
+// Complaints returns the browser's complaints about the page: exceptions, refused content, console errors.
 func (t *Tab) Complaints() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.complaints...)
 }
 
-// Requests are the URLs that the page asked for.
+// Requests returns the URLs that the page requested.
 func (t *Tab) Requests() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podnet lets pods of a test have their addresses: API servers take no loopback address for an endpoint, so a
-// program that is to be reached at one runs, with all that reaches it, in a network namespace of its own.
+// Package podnet provides pod addresses for tests: API servers accept no loopback address as an endpoint, so a program
+// that listens at one runs, with its clients, in a network namespace of its own.
 package podnet

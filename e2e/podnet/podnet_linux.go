@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Run runs a command in a network namespace of its own, which has no way out, and returns its exit code. Whoever is not
-// root gets a user namespace around it. The command gets SIGTERM if this process ends.
+// Run runs a command in an isolated network namespace of its own, and returns its exit code. Without root there is a
+// user namespace around it. The command gets SIGTERM if this process ends.
 func Run(cmd *exec.Cmd) (code int, err error) {
 	runtime.LockOSThread() // the child gets its signal when this thread ends
 	defer runtime.UnlockOSThread()
@@ -37,7 +37,7 @@ func Run(cmd *exec.Cmd) (code int, err error) {
 // Link is the interface that has the pods' addresses.
 type Link struct{ name string }
 
-// NewLink brings the loopback up and adds a dummy interface, for whose lack in the kernel the loopback stands in.
+// NewLink brings the loopback up and adds a dummy interface; without support in the kernel it uses the loopback.
 func NewLink(ctx context.Context) (*Link, error) {
 	if err := ip(ctx, "link", "set", "lo", "up"); err != nil {
 		return nil, err
@@ -48,12 +48,12 @@ func NewLink(ctx context.Context) (*Link, error) {
 	return &Link{"pods"}, ip(ctx, "link", "set", "pods", "up")
 }
 
-// Add gives the interface an address.
+// Add adds an address to the interface.
 func (l *Link) Add(ctx context.Context, address string) error {
 	return ip(ctx, "address", "add", address+"/32", "dev", l.name)
 }
 
-// Remove takes an address away.
+// Remove removes an address.
 func (l *Link) Remove(ctx context.Context, address string) error {
 	return ip(ctx, "address", "del", address+"/32", "dev", l.name)
 }

@@ -22,12 +22,12 @@ import (
 const (
 	// fullPods is a list of full size.
 	fullPods = 50000
-	// roundTrip is what a hundred questions at once, and the writes that come of them, may take.
+	// roundTrip is what a hundred concurrent questions, and the resulting writes, may take.
 	roundTrip = 100 * time.Millisecond
 )
 
-// TestManyAbsent: pods are gone from a long list. They are asked for, a hundred at a time, and
-// leave within a second and N/100 round trips of the list, at any length of it.
+// TestManyAbsent: pods are missing from a long list. They are asked for, a hundred at a time, and
+// removed within a second and N/100 round trips of the list, at any length of it.
 func TestManyAbsent(t *testing.T) {
 	total := max(*pods, 2000)
 	w := newWorldOf(t, quiet)
@@ -50,7 +50,7 @@ func TestManyAbsent(t *testing.T) {
 		from += n
 		limit := time.Second + time.Duration(n/100)*roundTrip
 		if *pods < fullPods {
-			limit *= 3 // as the quick shares of all tests
+			limit *= 3 // as in all quick runs
 		}
 		w.figure("%d of %d pods absent: the list was read %s after the gap, all had left %s later", n, total, list, settled)
 		if settled > limit {
@@ -59,8 +59,8 @@ func TestManyAbsent(t *testing.T) {
 	}
 }
 
-// absent removes all pods of some Services where tributary cannot see it, and returns how
-// long it then took to list, and from there until none of them is served.
+// absent removes all pods of some Services while tributary cannot see it, and returns how long
+// the list took, and how long after it none of them was served.
 func (w *world) absent(proxy *fault.Proxy, from, services int) (list, settled time.Duration) {
 	w.Helper()
 	ctx, namespace := w.Context(), w.quiet.Name()
@@ -90,7 +90,7 @@ func (w *world) absent(proxy *fault.Proxy, from, services int) (list, settled ti
 	return list, time.Since(began) - list
 }
 
-// emptied reports whether a replica has no endpoint in a slice any more.
+// emptied reports whether a replica has no endpoints in slices.
 func (w *world) emptied(ctx context.Context, namespace, service string) bool {
 	all, err := w.fleet.Ingress.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	return err == nil && !slices.ContainsFunc(all.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 })

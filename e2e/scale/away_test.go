@@ -18,7 +18,7 @@ func unready(i int) bool { return i%10 < 2 }
 func removed(i int) bool { return i%10 >= 8 }
 func shaken(i int) bool  { return i%10 == 7 }
 
-// away takes the ingress cluster's API server down under churn: memory follows the
+// away stops the ingress cluster's API server under churn: memory depends on the
 // number of Services, not of events; afterwards each changed object is written once,
 // removals first.
 func (w *world) away() {
@@ -63,7 +63,7 @@ func (w *world) away() {
 	w.checkCatchUp(bulkWrites(w.writes()[before:]))
 }
 
-// churn turns the pods of a group ready or unready.
+// churn makes the pods of a group ready or not ready.
 func (w *world) churn(group func(int) bool, ready bool) {
 	w.Helper()
 	w.each(*services, func(ctx context.Context, i int) error {
@@ -74,7 +74,7 @@ func (w *world) churn(group func(int) bool, ready bool) {
 	})
 }
 
-// heap is what tributary has in use, the least of a few looks: garbage is not meant.
+// heap is tributary's heap in use, the least of a few samples, to exclude garbage.
 func (w *world) heap() float64 {
 	least := 0.0
 	for range 5 {
@@ -85,7 +85,7 @@ func (w *world) heap() float64 {
 	return least
 }
 
-// caughtUp reports whether every change of the bulk member is written.
+// caughtUp reports whether every change of the bulk member was written.
 func (w *world) caughtUp(context.Context) (bool, error) {
 	return w.is("tributary_sync_lag_seconds", `member_cluster="`+bulk+`"`, 0)
 }

@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// setup is what the configuration file says; the rest are defaults.
+// setup is the configuration file; the rest are defaults.
 type setup struct {
 	clusters []entry
 	replicas map[string]any
@@ -69,7 +69,7 @@ func (w *world) reload(s setup) error {
 	}
 	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
 	defer cancel()
-	rarely := time.NewTicker(200 * time.Millisecond) // answering is work for tributary
+	rarely := time.NewTicker(200 * time.Millisecond) // each response is work for tributary
 	defer rarely.Stop()
 	for w.metric(reloads, "") <= before {
 		select {

@@ -41,13 +41,13 @@ func TestColdFill(t *testing.T) {
 	w.setup = setup{clusters: []entry{of(w.quiet), of(w.bulk)}}
 	w.reveal("warm", n)
 	w.start(w.setup)
-	w.eventually(time.Minute, "the first replicas stand", func(ctx context.Context) (bool, error) {
+	w.eventually(time.Minute, "the first replicas exist", func(ctx context.Context) (bool, error) {
 		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("warm").List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == n, err
 	})
 	for round := range rounds {
 		for i := range arms {
-			arm := &arms[(i+round)%len(arms)] // who is first changes
+			arm := &arms[(i+round)%len(arms)] // the order rotates
 			namespace := fmt.Sprintf("%s-%d", strings.Fields(arm.name)[len(strings.Fields(arm.name))-1], round)
 			arm.rates = append(arm.rates, arm.do(namespace, n))
 		}
@@ -58,8 +58,8 @@ func TestColdFill(t *testing.T) {
 	}
 }
 
-// fillArm is one way to make replicas, in a namespace of its own; do returns replicas a
-// second.
+// fillArm is one way to create replicas, in a namespace of its own; do returns replicas
+// per second.
 type fillArm struct {
 	name  string
 	do    func(namespace string, n int) float64
@@ -76,7 +76,7 @@ func (a *fillArm) all() string {
 	return strings.Join(all, " ")
 }
 
-// reveal makes a namespace of Services in the bulk member and adds it to the setup.
+// reveal creates a namespace of Services in the bulk member and adds it to the setup.
 func (w *world) reveal(namespace string, n int) {
 	w.Helper()
 	ctx := w.Context()
@@ -134,8 +134,8 @@ type replica struct {
 	endpoints *corev1.Endpoints
 }
 
-// copies are the replicas of a namespace as they would be made in another one, by somebody
-// else: marks of the same length that are not ours.
+// copies returns the replicas of a namespace as somebody else would create them in another
+// one: with marks of the same length that are not ours.
 func (w *world) copies(from, to string) []replica {
 	w.Helper()
 	ctx, ingress := w.Context(), w.fleet.Ingress.Client
@@ -163,7 +163,7 @@ func (w *world) copies(from, to string) []replica {
 	return all
 }
 
-// coldFill lets tributary see a namespace of n Services.
+// coldFill adds a namespace of n Services to tributary's configuration.
 func (w *world) coldFill(namespace string, n int) float64 {
 	w.Helper()
 	w.reveal(namespace, n)
@@ -190,8 +190,8 @@ func (w *world) besideFill(namespace string, n int) float64 {
 	return rate
 }
 
-// measure watches a namespace that is about to be filled. What it returns waits until n
-// Endpoints stand, and returns how many were made in a second since the first Service was.
+// measure watches a namespace that is about to be filled. The returned function waits until n
+// Endpoints exist, and returns how many per second were created since the first Service.
 func (w *world) measure(namespace string, n int) (rate func(what string) float64) {
 	w.Helper()
 	client, options := w.fleet.Ingress.Client.CoreV1(), metav1.ListOptions{ResourceVersion: "0"}
@@ -244,8 +244,8 @@ func (w *world) usage() usage {
 	return u
 }
 
-// processorTime is what a process has used, in steps of 10 ms; 0 where that is not known,
-// as of one that has ended.
+// processorTime returns the processor time of a process, in steps of 10 ms; 0 if unknown, as
+// for one that has ended.
 func processorTime(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ") // the name may contain anything
@@ -258,7 +258,7 @@ func processorTime(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// since is what was used for each of n.
+// since formats what was used for each of n.
 func (u usage) since(before usage, n int) string {
 	var all []string
 	for name := range u {

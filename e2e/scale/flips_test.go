@@ -14,11 +14,11 @@ import (
 // probe is the Service whose one pod is flipped.
 const probe = "probe"
 
-// flips are the times until a removal (a pod turned unready) or an addition was
+// flips are the times until a removal (a pod became not ready) or an addition was
 // visible in Endpoints and slices.
 type flips struct{ removals, additions []time.Duration }
 
-// prepareProbe makes the probe in the quiet member.
+// prepareProbe creates the probe in the quiet member.
 func (w *world) prepareProbe() {
 	w.Helper()
 	ctx := w.Context()
@@ -40,11 +40,11 @@ func (w *world) session() *latency.Session {
 	return s
 }
 
-// flip turns the probe over, at least the given number of removals, and on until
-// done closes (nil: no longer). It ends with the pod ready.
+// flip flips the probe for at least this number of removals, and until done closes (if it is
+// not nil). It ends with the pod ready.
 func (w *world) flip(s *latency.Session, removals int, done <-chan struct{}) (f flips) {
 	w.Helper()
-	pause := time.NewTicker(15 * time.Millisecond) // what is measured is the wait, not the load of the probe
+	pause := time.NewTicker(15 * time.Millisecond) // the probe itself must not be a load
 	defer pause.Stop()
 	for {
 		for _, into := range []*[]time.Duration{&f.removals, &f.additions} {

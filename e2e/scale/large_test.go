@@ -23,13 +23,13 @@ const (
 	// perSlice and perEndpoints are how many addresses an object may have.
 	perSlice     = 100
 	perEndpoints = 1000
-	// upTo begins a label that pods below a number carry.
+	// upTo is the prefix of a label of the pods below a number.
 	upTo = "up-to-"
 )
 
-// large gives one replica more addresses than Endpoints may have: they are cut off
-// and say so, the slices have them all, and a change costs two writes. Then it shrinks
-// and grows through the sizes at which objects come and go.
+// large makes one replica of more addresses than Endpoints may have: Endpoints are truncated
+// and annotated, the slices have all, and a change costs two writes. Then it shrinks and
+// grows through the sizes at which objects come and go.
 func (w *world) large() {
 	w.Helper()
 	sizes := []int{210, 101, 100, 99, 1, 0}
@@ -56,7 +56,7 @@ func (w *world) large() {
 		before, start = len(w.writes()), time.Now()
 		w.must(mark(ctx, w.quiet, probe, pods[0].Name, ready))
 		w.largeShows(n, map[bool]int{false: n - 1, true: n}[ready])
-		w.figure("one of them turns ready=%v: seen %.0f ms later at the most", ready, 1000*time.Since(start).Seconds())
+		w.figure("one of them becomes ready=%v: seen %.0f ms later at the most", ready, 1000*time.Since(start).Seconds())
 		if writes := w.writes()[before:]; len(writes) > 2 || writes[0].Resource == "services" {
 			w.Errorf("%d writes for one of %d pods, want 2 at most and none of the Service: %+v", len(writes), n, writes)
 		}
@@ -64,8 +64,8 @@ func (w *world) large() {
 	w.resizeAll(sizes, pods)
 }
 
-// resizeAll takes the replica through the sizes and back, by editing what its Service
-// selects.
+// resizeAll resizes the replica through the sizes and back, by editing its Service's
+// selector.
 func (w *world) resizeAll(sizes []int, pods []*corev1.Pod) {
 	w.Helper()
 	seen := w.watchLarge(pods)
@@ -83,7 +83,7 @@ func (w *world) resizeAll(sizes []int, pods []*corev1.Pod) {
 func (w *world) resize(seen *sightings, from, to int) {
 	w.Helper()
 	ctx, client := w.Context(), w.quiet.Client.CoreV1().Services(probe)
-	seen.keep(min(from, to))
+	seen.require(min(from, to))
 	before, had := len(w.writes()), seen.slices()
 	service, err := client.Get(ctx, "large", getOptions)
 	w.must(err)
@@ -109,8 +109,8 @@ func (w *world) resize(seen *sightings, from, to int) {
 	w.figure("from %d to %d addresses: %d writes, %d slices, all visible within %.0f ms", from, to, len(writes), now, 1000*took.Seconds())
 }
 
-// largeShows waits until the slices have all addresses, so many of them ready, and
-// Endpoints as many as they may have, with the annotation if those are not all.
+// largeShows waits until the slices have all addresses with this many ready, and Endpoints
+// as many as they may have, with the annotation if those are not all.
 func (w *world) largeShows(all, ready int) {
 	w.Helper()
 	client := w.fleet.Ingress.Client

@@ -19,7 +19,7 @@ import (
 var pods = flag.Int("pods", 1000, "pods of five members, ten to a Service, that TestManyPods starts with")
 
 // TestManyPods measures from start to ready, with nothing to write, where members are
-// many times larger than what is made of them.
+// many times larger than their replicas.
 func TestManyPods(t *testing.T) {
 	members := []string{"m-0", "m-1", "m-2", "m-3", "m-4"}
 	w := newWorldOf(t, members...)
@@ -35,7 +35,7 @@ func TestManyPods(t *testing.T) {
 	w.readyAgain()
 }
 
-// crowd makes a member's Services with ten pods each, all ready.
+// crowd creates a member's Services with ten pods each, all ready.
 func (w *world) crowd(site *fleet.Site, services int) {
 	w.Helper()
 	ctx := w.Context()

@@ -19,7 +19,7 @@ import (
 // tier is a label of every bulk Service, and so of its replica's three objects.
 const tier = "tier"
 
-// rewrite takes the label off every replica by a setting: each object is written
+// rewrite removes the label from every replica by a setting: each object is written
 // once, and removals overtake that.
 func (w *world) rewrite(s *latency.Session, idle flips) {
 	w.Helper()
@@ -38,8 +38,8 @@ func (w *world) rewrite(s *latency.Session, idle flips) {
 	w.once(bulkWrites(w.writes()[before:]), 3**services)
 }
 
-// compareAll makes tributary look at every replica again and again, by a setting that
-// concerns them all and changes none. Nothing is written, and removals notice nothing.
+// compareAll makes tributary compare every replica repeatedly, by a setting that concerns
+// them all and changes none. Nothing is written, and removals are not slower.
 func (w *world) compareAll(s *latency.Session, idle flips) {
 	w.Helper()
 	before, added := len(w.writes()), w.metric("tributary_workqueue_adds_total", "")
@@ -76,13 +76,13 @@ func (w *world) compareAll(s *latency.Session, idle flips) {
 	}
 }
 
-// settled returns when nothing of the bulk member waits.
+// settled waits until nothing of the bulk member is pending.
 func (w *world) settled() {
 	w.Helper()
 	w.eventually(time.Minute, "nothing of the bulk member waits", w.caughtUp)
 }
 
-// once checks that no object was written twice, and none refused.
+// once checks that no object was written twice, and no write refused.
 func (w *world) once(writes []cluster.Write, want int) {
 	w.Helper()
 	objects := map[string]int{}

@@ -17,13 +17,13 @@ import (
 
 // guests are members that come and go: names under which the bulk member is listed
 // again, each with connections, watches and a Service of its own. An edit adds or
-// removes all of them, for reading an edit takes a second or two.
+// removes all of them, because an edit takes a second or two to be read.
 const (
 	guests      = 20
 	enoughEdits = 10 // so that 200 members are added and 200 removed
 )
 
-// footprint is what tributary holds of the system.
+// footprint is what tributary uses of the system.
 type footprint struct{ goroutines, files, heap float64 }
 
 func (w *world) footprint() footprint {
@@ -31,7 +31,7 @@ func (w *world) footprint() footprint {
 	return footprint{w.metric("go_goroutines", ""), w.metric("process_open_fds", ""), w.heap()}
 }
 
-// beyond reports whether more is held than before, chance aside.
+// beyond returns an error if more is used than before, chance aside.
 func (f footprint) beyond(before footprint) error {
 	if f.goroutines > before.goroutines+10 || f.files > before.files+4 || f.heap > 1.2*before.heap+8e6 {
 		return fmt.Errorf("%.0f goroutines, %.0f files, heap %.1f MB; before: %.0f, %.0f, %.1f MB",
@@ -40,8 +40,8 @@ func (f footprint) beyond(before footprint) error {
 	return nil
 }
 
-// rounds adds and removes members in the configuration. Nothing is left of them in memory, and
-// nothing is written but that their endpoints, which stay, are in reserve while they are gone.
+// rounds adds and removes members in the configuration. Nothing of them remains in memory, and
+// nothing is written but that their endpoints, which stay, are reserves while they are gone.
 func (w *world) rounds() {
 	w.Helper()
 	ctx := w.Context()
@@ -86,7 +86,7 @@ func (w *world) rounds() {
 	w.alive()
 }
 
-// come adds the guests and waits until each has been read whole.
+// come adds the guests and waits until each has been listed.
 func (w *world) come(s setup) {
 	w.Helper()
 	w.must(w.write(s))

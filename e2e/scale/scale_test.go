@@ -28,12 +28,12 @@ func enoughFlips() int {
 	return 60
 }
 
-// ours selects what tributary has made.
+// ours selects what tributary has created.
 const ours = "app.kubernetes.io/managed-by=tributary"
 
-// TestManyServices takes one fleet through all steps, of which each needs what the
-// fill has left: a fleet of thousands of Services is expensive to fill. To see one
-// step alone: -run TestManyServices/away.
+// TestManyServices runs all steps on one fleet, because each needs the replicas of the
+// fill, and thousands of Services are expensive to fill. To run one step alone:
+// -run TestManyServices/away.
 func TestManyServices(t *testing.T) {
 	w := newWorld(t)
 	w.prepareProbe()
@@ -96,7 +96,7 @@ func count(group func(int) bool) (n int) {
 // counts; rate is then replicas a second, from the first to the last.
 func (w *world) watchBulk(n int, counts func(watch.EventType, *corev1.Endpoints) bool) (done <-chan struct{}, rate func() float64) {
 	w.Helper()
-	// Without a revision the watch would begin with what stands.
+	// Without a revision the watch would begin with the existing objects.
 	client := w.fleet.Ingress.Client.CoreV1().Endpoints("")
 	list, err := client.List(w.Context(), metav1.ListOptions{Limit: 1})
 	w.must(err)
@@ -124,7 +124,7 @@ func (w *world) watchBulk(n int, counts func(watch.EventType, *corev1.Endpoints)
 	return finished, func() float64 { return float64(n-1) / last.Sub(first).Seconds() }
 }
 
-// wait returns when done is closed.
+// wait waits until done is closed.
 func (w *world) wait(done <-chan struct{}, what string) {
 	w.Helper()
 	select {

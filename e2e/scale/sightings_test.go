@@ -19,11 +19,11 @@ type sightings struct {
 	// known are the slices by name, places in how many of them an address is.
 	known  map[string][]string
 	places map[string]int
-	// numbers are the addresses' pods; those below kept are wanted before and after
+	// numbers are the addresses' pods; those below required are wanted before and after
 	// a change, and so must never be missing.
-	numbers map[string]int
-	kept    int
-	missing string
+	numbers  map[string]int
+	required int
+	missing  string
 }
 
 // watchLarge follows the slices and Endpoints of the large replica until the step ends.
@@ -80,7 +80,7 @@ func (s *sightings) slice(event watch.EventType, one *discoveryv1.EndpointSlice)
 	for _, address := range former {
 		if s.places[address]--; s.places[address] == 0 {
 			delete(s.places, address)
-			if s.numbers[address] < s.kept {
+			if s.numbers[address] < s.required {
 				s.missing = fmt.Sprintf("%s was in no slice for a moment, after the event %s of %s", address, event, one.Name)
 			}
 		}
@@ -90,19 +90,19 @@ func (s *sightings) slice(event watch.EventType, one *discoveryv1.EndpointSlice)
 func (s *sightings) endpoints(event watch.EventType, one *corev1.Endpoints) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := countAddresses(one); event == watch.Deleted || n < min(s.kept, perEndpoints) {
+	if n := countAddresses(one); event == watch.Deleted || n < min(s.required, perEndpoints) {
 		s.missing = fmt.Sprintf("Endpoints had %d addresses for a moment, after the event %s", n, event)
 	}
 }
 
-// keep says below which number the pods' addresses must not be missing from now on.
-func (s *sightings) keep(below int) {
+// require sets below which number the pods' addresses must not be missing from now on.
+func (s *sightings) require(below int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept, s.missing = below, ""
+	s.required, s.missing = below, ""
 }
 
-// lost says what was missing since keep, "" for nothing.
+// lost returns what was missing since require, "" for nothing.
 func (s *sightings) lost() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 )
 
 // readyAgain starts tributary where nothing is to be written, and compares the time
-// until it is ready with that of reading the same objects and doing nothing with
-// them, turn about.
+// until it is ready with that of only reading the same objects, alternately.
 func (w *world) readyAgain() {
 	w.Helper()
 	ctx, before := w.Context(), len(w.writes())
@@ -45,7 +44,7 @@ func (w *world) readyAgain() {
 	}
 }
 
-// readAll lists what tributary reads at a start, every kind of every cluster at once.
+// readAll lists what tributary reads at a start, all kinds of all clusters concurrently.
 func (w *world) readAll() {
 	w.Helper()
 	type kind struct {

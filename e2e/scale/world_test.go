@@ -27,11 +27,11 @@ var (
 	binary   = flag.String("tributary", "", "tributary binary; empty: build it")
 )
 
-// The member of the pod that is flipped, and the member of the many.
+// The member of the pod that is flipped, and the member of the many Services.
 const (
 	quiet = "idc-a"
 	bulk  = "idc-b"
-	// namespaces hold the bulk member's Services.
+	// namespaces is how many namespaces the bulk member's Services are in.
 	namespaces = 10
 )
 
@@ -44,19 +44,19 @@ type world struct {
 	config string
 	listen string
 	proc   *fleet.Tributary
-	// setup is what the configuration file says since the fill.
+	// setup is the configuration file since the fill.
 	setup setup
-	// users are the names under which tributary has been let in.
+	// users are the names that tributary has used.
 	users map[string]bool
 }
 
 func newWorld(t *testing.T) *world { return newWorldOf(t, quiet, bulk) }
 
-// newWorldOf is a fleet of other members; what needs the two cannot be used with it.
+// newWorldOf is a world with other members; steps that need the two cannot be used with it.
 func newWorldOf(t *testing.T, members ...string) *world {
 	t.Helper()
 	f := fleettest.Start(t, fleet.Options{Members: members, Audit: true, Adjust: func(_ string, o *cluster.Options) {
-		// By default an API server that is asked to end waits a minute for watches to end.
+		// By default a terminating API server waits a minute for watches to end.
 		o.APIServerFlags = append(o.APIServerFlags, "--shutdown-watch-termination-grace-period=2s", "--shutdown-send-retry-after")
 	}})
 	port, err := cluster.FreePort()
@@ -88,7 +88,7 @@ func bulkNamespace(i int) string { return "bulk-" + strconv.Itoa(i%namespaces) }
 
 func bulkName(i int) string { return fmt.Sprintf("web-%05d", i) }
 
-// populate makes the bulk member's Services with a pod each.
+// populate creates the bulk member's Services with a pod each.
 func (w *world) populate() {
 	w.Helper()
 	ctx, names := w.Context(), []string{}
@@ -142,7 +142,7 @@ func (w *world) each(n int, do func(ctx context.Context, i int) error) {
 }
 
 // writes returns what tributary has written to replicas so far, in the order of the
-// answers.
+// responses.
 func (w *world) writes() []cluster.Write {
 	w.Helper()
 	all, err := w.fleet.Ingress.Writes(w.Context())
@@ -156,7 +156,7 @@ func (w *world) writes() []cluster.Write {
 	return ours
 }
 
-// bulkWrites are those of writes that are about the bulk member's replicas.
+// bulkWrites returns those of the bulk member's replicas.
 func bulkWrites(writes []cluster.Write) []cluster.Write {
 	var out []cluster.Write
 	for _, one := range writes {
@@ -185,8 +185,8 @@ func (w *world) ready(ctx context.Context) (all, ready int, err error) {
 	return all, ready, nil
 }
 
-// eventually waits for a condition on the bulk replicas, asking rarely: each time
-// costs the servers a list.
+// eventually waits for a condition on the bulk replicas. It polls rarely: each poll costs
+// the servers a list.
 func (w *world) eventually(limit time.Duration, what string, cond func(ctx context.Context) (bool, error)) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), limit)
@@ -210,7 +210,7 @@ func (w *world) eventually(limit time.Duration, what string, cond func(ctx conte
 	}
 }
 
-// often is eventually for what costs little to ask.
+// often is eventually for a condition that is cheap to check.
 func (w *world) often(limit time.Duration, what string, cond func(ctx context.Context) error) {
 	w.Helper()
 	if err := fleet.Eventually(w.Context(), limit, cond); err != nil {

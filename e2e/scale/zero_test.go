@@ -16,8 +16,8 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// sentinel is a Service of the bulk member, outside the bulk namespaces: when a
-// change of it gets through, that member is seen again.
+// sentinel is a Service of the bulk member, outside the bulk namespaces: when a change of
+// it is published, that member is followed again.
 const sentinel = "sentinel"
 
 func (w *world) prepareSentinel() {
@@ -58,8 +58,8 @@ func mark(ctx context.Context, site *fleet.Site, namespace, pod string, ready bo
 	return site.MarkNotReady(ctx, namespace, pod)
 }
 
-// zero does to the fleet what changes no endpoint: nothing at all may be written to
-// a bulk replica.
+// zero makes changes to the fleet that change no endpoint: nothing may be written to a bulk
+// replica.
 func (w *world) zero() {
 	w.Helper()
 	ctx := w.Context()
@@ -104,8 +104,7 @@ func (w *world) zero() {
 	}
 }
 
-// listsAgain does something after which the bulk member's pods must have been listed
-// anew.
+// listsAgain does something that must make the bulk member's pods be listed again.
 func (w *world) listsAgain(do func()) {
 	w.Helper()
 	const name, labels = "tributary_client_requests_total", `member_cluster="` + bulk + `",role="member",verb="list"`
@@ -114,8 +113,7 @@ func (w *world) listsAgain(do func()) {
 	w.eventually(2*time.Minute, "the member is listed again", func(context.Context) (bool, error) { return w.metric(name, labels) > before, nil })
 }
 
-// rotate lets tributary in under another name with other credentials, and under the
-// old one no more.
+// rotate gets tributary credentials of another user, and revokes the old ones.
 func (w *world) rotate(site *fleet.Site, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	ctx := w.Context()

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
@@ -21,26 +19,21 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// act is something that can happen.
+// act is one kind of event that a script can contain.
 type act struct {
 	name string
-	// rate is how often it is drawn beside others, fault tells what is wrong from what is life.
+	// rate is its weight when acts are drawn. fault distinguishes faults from normal operation.
 	rate  int
 	fault bool
 	do    doing
 }
 
-// doing has something happen, and reports whether anything has.
+// doing performs an act, and reports whether anything happened.
 type doing func(w *world, s Step) bool
 
-func actOf(name string) *act {
-	if i := slices.IndexFunc(acts, func(a act) bool { return a.name == name }); i >= 0 {
-		return &acts[i]
-	}
-	return nil
-}
+func actOf(name string) *act { return first(acts, func(a *act) bool { return a.name == name }) }
 
-// span is how long what has an end goes on.
+// span is the duration of an act that ends.
 func span(n int) time.Duration {
 	return [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, 70 * time.Second, 150 * time.Second}[n%8]
 }
@@ -52,13 +45,13 @@ var (
 	latencies  = []time.Duration{20 * time.Microsecond, 60 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 9 * time.Second, 40 * time.Second}
 )
 
-var acts = []act{
+var acts = []*act{
 	{"wait", 0, false, func(*world, Step) bool { return true }},
 
-	// What lives in members.
+	// What happens in members.
 	{"deployment", 0, false, deploy(false)},
 	{"set", 0, false, deploy(true)},
-	{"across", 0, false, in((*world).pick, func(c *Cluster, s Step) { // a Service of pods of several workloads
+	{"across", 0, false, in((*world).pick, func(c *Cluster, s Step) { // a Service that selects pods of several workloads
 		c.service(namespaces[s.B%2], "all", map[string]string{"tier": "all"})
 	})},
 	{"by-hand", 0, false, in((*world).pick, func(c *Cluster, s Step) {
@@ -85,18 +78,18 @@ var acts = []act{
 			c.stopPod(pod, n%2 == 0)
 		}
 	})},
-	{"in-place", 2, false, onWorkload(func(c *Cluster, l *workload, n int) { // every pod turns, one after the other
+	{"in-place", 2, false, onWorkload(func(c *Cluster, l *workload, n int) { // every pod becomes not ready and ready again, one after the other
 		for i, pod := range c.pods(l) {
 			at := time.Duration(i) * span(n%4)
-			c.later(pod, at, func() { c.turn(pod, false) })
-			c.later(pod, at+span(n%4), func() { c.turn(pod, true) })
+			c.later(pod, at, func() { c.report(pod, false) })
+			c.later(pod, at+span(n%4), func() { c.report(pod, true) })
 		}
 	})},
 	{"flap", 3, false, onPod(func(w *world, c *Cluster, pod *corev1.Pod, n int) {
-		c.turn(pod, false)
-		w.until(span(n), func() { c.turn(pod, true) })
+		c.report(pod, false)
+		w.until(span(n), func() { c.report(pod, true) })
 	})},
-	{"finish", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) { // an eviction, or a job's end
+	{"finish", 1, false, onPod(func(_ *world, c *Cluster, pod *corev1.Pod, n int) { // an eviction, or a completed job
 		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
 			pod.Status.Phase = [...]corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded}[n%2]
 			c.ready(pod, false)
@@ -159,7 +152,7 @@ var acts = []act{
 		}
 	})},
 
-	// What happens between processes and clusters, and to clusters as a whole.
+	// What happens to links, and to clusters as a whole.
 	onLink(cut), onLink(silent), onLink(lossy), onLink(busy), onLink(broken), onLink(refused), onLink(jumbled),
 	{"latency", 2, true, spell(func(w *world, s Step) (end func()) {
 		l, d := w.pickLink(s), pickFrom(latencies, s.B)
@@ -167,7 +160,7 @@ var acts = []act{
 		w.note("%s takes %s a message for %s", l.name, d, span(s.C))
 		return func() { l.change(func(l *link) { l.latency = time.Millisecond }) }
 	})},
-	{"withdraw", 2, true, func(w *world, s Step) bool { // rights to a kind, or to a namespace
+	{"withdraw", 2, true, func(w *world, s Step) bool { // the rights to a kind, or to a namespace
 		kinds := [][]model.Kind{{model.Pods}, {model.Services}, {model.Pods, model.Services}}[s.B%3]
 		where := [][]string{append(namespaces, ""), namespaces[:1], namespaces[1:]}[s.B/3%3]
 		refuses := func(id model.ID) bool { return slices.Contains(kinds, id.Kind) && slices.Contains(where, id.Namespace) }
@@ -186,20 +179,20 @@ var acts = []act{
 		}
 	})},
 	{"pages", 1, false, in((*world).pickCluster, func(c *Cluster, s Step) { c.PageSize = 1 + s.B%5 })},
-	{"lie", 2, true, func(w *world, s Step) bool { // lists lack what is there
+	{"lie", 2, true, func(w *world, s Step) bool { // lists lack objects that exist
 		c := w.pick(s)
 		lie := func(percent int) {
 			c.lies, w.at[lied+c.name] = percent, w.now
 			w.onSeen(c, (*seen).anew)
 		}
 		lie(20 + s.B%80)
-		w.until(span(s.C%5), func() { lie(0) }) // what was wanted by nobody, and went, is in the next list
+		w.until(span(s.C%5), func() { lie(0) }) // objects that were dropped without a question are in the next list
 		return true
 	}},
 	{"save", 0, false, func(w *world, s Step) bool {
 		for _, c := range w.clusters {
 			c.backup = c.Save()
-			c.Revision += 500 // of kinds that nobody here follows
+			c.Revision += 500 // changes of kinds that nobody here follows
 			w.at[saved] = w.now
 		}
 		return true
@@ -207,7 +200,7 @@ var acts = []act{
 	{"restore", 1, true, func(w *world, s Step) bool {
 		c := w.pickCluster(s)
 		if c.backup == nil || w.at[restored+c.name] != 0 || w.now-w.at[saved] < 25*time.Second {
-			return false // of a backup that is no older nobody can tell
+			return false // nobody can detect a restore of so recent a backup
 		}
 		w.note("%s is restored to revision %d", c.name, c.backup.Revision)
 		c.Restore(c.backup, s.B%3 == 0 && c != w.ingress)
@@ -223,10 +216,10 @@ var acts = []act{
 		}
 		return true
 	}},
-	{"stranger", 1, true, spell(func(w *world, s Step) (end func()) { // another cluster at the address
+	{"stranger", 1, true, spell(func(w *world, s Step) (end func()) { // another cluster answers at the address
 		c := w.pick(s)
 		if w.record[c.name] == "" {
-			return nil // whoever is found first is believed
+			return nil // the first cluster found there is trusted
 		}
 		other := newCluster(w, 100+w.steps%1000, c.name+"'s stranger", 0)
 		other.service(namespaces[s.B%2], names[s.B/2%3], map[string]string{"app": "stranger"})
@@ -238,14 +231,14 @@ var acts = []act{
 	{"refuse-address", 1, true, onPod(func(w *world, _ *Cluster, pod *corev1.Pod, n int) {
 		w.obstruct(obstacle{address: pod.Status.PodIP, hangs: n%3 == 0}, n)
 	})},
-	{"refuse-additions", 2, true, obstruct(func(w *world, s Step) obstacle { return obstacle{additions: true, hangs: s.B%3 == 0} })},
-	{"refuse-namespace", 1, true, obstruct(func(w *world, s Step) obstacle {
-		return obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}
-	})},
-	{"quota", 1, true, obstruct(func(w *world, s Step) obstacle {
+	{"refuse-additions", 2, true, func(w *world, s Step) bool { return w.obstruct(obstacle{additions: true, hangs: s.B%3 == 0}, s.C) }},
+	{"refuse-namespace", 1, true, func(w *world, s Step) bool {
+		return w.obstruct(obstacle{namespace: namespaces[s.B%2], removals: true, hangs: s.C%3 == 0}, s.C)
+	}},
+	{"quota", 1, true, func(w *world, s Step) bool {
 		kind, namespace := [...]model.Kind{model.Services, model.EndpointSlices}[s.A%2], namespaces[s.B%2]
-		return obstacle{namespace: namespace, limited: kind, most: len(w.ingress.All(kind, namespace))}
-	})},
+		return w.obstruct(obstacle{namespace: namespace, limited: kind, most: len(w.ingress.All(kind, namespace))}, s.C)
+	}},
 	{"webhook", 1, false, func(w *world, s Step) bool {
 		w.edits = !w.edits
 		return true
@@ -253,14 +246,14 @@ var acts = []act{
 	{"edit-replica", 2, true, onReplica(func(w *world, o model.Object, n int) bool { return w.meddle(o, pickFrom(edits[model.KindOf(o)], n)) })},
 	{"disown", 1, true, onReplica(func(w *world, o model.Object, _ int) bool {
 		unread := func(p *Process) bool { return !p.AllListed() }
-		share := model.KindOf(o) == model.EndpointSlices && slices.ContainsFunc(w.processes, unread) // what stands is one
+		share := model.KindOf(o) == model.EndpointSlices && slices.ContainsFunc(w.processes, unread) // its published endpoints are a share
 		return !share && w.meddle(o, func(o model.Object) { delete(o.GetLabels(), syncer.LabelManagedBy) })
 	})},
 	{"delete-replica", 2, true, onReplica(func(w *world, o model.Object, _ int) bool {
 		w.at[meddled] = w.now
 		return w.ingress.Remove(o) != nil
 	})},
-	{"foreign", 1, true, func(w *world, s Step) bool { // an object of somebody else's in the way
+	{"foreign", 1, true, func(w *world, s Step) bool { // an object that somebody else owns is in the way
 		meta := metav1.ObjectMeta{Namespace: namespaces[s.B%2], Name: names[s.A%3], Labels: map[string]string{"of": "others", syncer.LabelServiceName: names[s.A%3]}}
 		o := []model.Object{
 			&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
@@ -296,7 +289,7 @@ var acts = []act{
 	// What happens to Tributary.
 	{"restart", 3, true, func(w *world, s Step) bool {
 		if w.lately(unleased) {
-			return false // who begins without a Lease would lead beside the other
+			return false // without a Lease the new process would lead beside the other
 		}
 		w.restart(s.A%len(w.processes), s.B%2 == 0)
 		return true
@@ -308,7 +301,7 @@ var acts = []act{
 		}
 		p.frozen = w.now + span(s.C)
 		w.at[thawed+p.name] = p.frozen
-		w.note("%s stands still for %s", p.name, span(s.C))
+		w.note("%s is frozen for %s", p.name, span(s.C))
 		return true
 	}},
 	{"second", 1, false, func(w *world, s Step) bool {
@@ -355,7 +348,7 @@ var acts = []act{
 	{"exclude", 1, false, onConfig(func(c *Config, s Step) { c.Excluded = []string{"", "", "shop", "pay"}[s.C%4] })},
 }
 
-// edits are what others do to objects of ours.
+// edits are changes that others make to our objects.
 var edits = map[model.Kind][]func(model.Object){
 	model.Services: {
 		func(o model.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "theirs"} },

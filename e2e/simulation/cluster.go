@@ -18,24 +18,24 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Cluster is a member with its controllers and kubelets, who are all one: what they do is
-// planned with a delay and done if it still makes sense then.
+// Cluster is a member with its controllers and kubelets. Each of their actions is scheduled with
+// a delay, and performed if it still makes sense by then.
 type Cluster struct {
 	*model.Server
-	backup *model.Backup // what it can be restored to; nil: nothing
+	backup *model.Backup // what it can be restored to; nil if there is none
 	*schedule
 	rng
 	name      string
-	skew      time.Duration          // how far its clock is ahead
-	services  map[syncer.Key]*lately // that there ever were
+	skew      time.Duration              // how far its clock is ahead
+	services  map[syncer.Key]*lastChange // all that ever existed
 	workloads []*workload
-	// lastIP is that which was given last, of few, so that they come back soon. Pods of silent nodes
-	// have nobody who speaks for them. lies is how much in a hundred its lists lack, lacked which UIDs.
+	// lastIP is the last address assigned, of few, so that addresses are soon reused. No kubelet
+	// reports the pods of silentNode. lies is the percentage that lists lack, lacked are the UIDs.
 	subnet, lastIP, serialPod, lies int
 	silentNode, lacked              map[string]bool
 }
 
-// The size of a member's small world.
+// The size of a member.
 const (
 	addresses = 24
 	nodes     = 3
@@ -47,12 +47,12 @@ type workload struct {
 	app, color        string // labels of its pods
 	stateful          bool
 	replicas, version int
-	broken            bool // its new pods do not turn ready
+	broken            bool // its new pods do not become ready
 	slow              bool
 }
 
 func newCluster(w *world, number int, name string, skew time.Duration) *Cluster {
-	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, lacked: map[string]bool{}, services: map[syncer.Key]*lately{}}
+	c := &Cluster{schedule: &w.schedule, rng: newRNG(w.seed, name), name: name, skew: skew, subnet: number, silentNode: map[string]bool{}, lacked: map[string]bool{}, services: map[syncer.Key]*lastChange{}}
 	c.Server = model.NewServer(number, func() time.Time { return w.time().Add(skew) })
 	return c
 }
@@ -61,7 +61,7 @@ func (c *Cluster) ensureNamespace(name string) {
 	_, _ = c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// pods are those of a workload that have not finished, by name.
+// pods returns the pods of a workload that have not finished, by name.
 func (c *Cluster) pods(w *workload) (out []*corev1.Pod) {
 	for _, o := range c.All(model.Pods, w.namespace) {
 		if pod := o.(*corev1.Pod); pod.Labels["workload"] == w.name && !finished(pod) {
@@ -83,14 +83,14 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodConditio
 	return first(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
 }
 
-// soon has a controller look at a workload; nil is none.
+// soon schedules a reconcile of a workload, which may be nil.
 func (c *Cluster) soon(w *workload) {
 	if w != nil {
 		c.after(c.within(time.Millisecond, 300*time.Millisecond), func() { c.reconcile(w) })
 	}
 }
 
-// reconcile is what the controller of a workload does.
+// reconcile is one pass of the controller of a workload.
 func (c *Cluster) reconcile(w *workload) {
 	pods, missing := c.pods(w), ""
 	var current, former []*corev1.Pod
@@ -118,7 +118,7 @@ func (c *Cluster) reconcile(w *workload) {
 	}
 	total := len(current) + len(former)
 	switch {
-	case w.stateful && missing != "": // each by one of its name
+	case w.stateful && missing != "": // a pod is replaced by one of its name
 		c.makePod(w, missing)
 	case w.stateful && (ends || ready < len(current)): // one after the other
 	case w.stateful && total > w.replicas:
@@ -139,14 +139,14 @@ func (c *Cluster) reconcile(w *workload) {
 
 func version(w *workload) string { return "v" + strconv.Itoa(w.version) }
 
-// workloadOf finds whose pod one is; nil: nobody's.
+// workloadOf returns the workload of a pod, nil if it has none.
 func (c *Cluster) workloadOf(pod model.Object) *workload {
 	return first(c.workloads, func(w *workload) bool {
 		return w.namespace == pod.GetNamespace() && w.name == pod.GetLabels()["workload"]
 	})
 }
 
-// makePod makes a pod, which its kubelet starts.
+// makePod creates a pod, which its kubelet starts.
 func (c *Cluster) makePod(w *workload, name string) {
 	pod, err := c.Create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{
@@ -165,7 +165,7 @@ func (c *Cluster) makePod(w *workload, name string) {
 	c.later(pod, start, func() { c.startPod(pod) })
 }
 
-// later has the kubelet of a pod do something, if that still exists.
+// later schedules work on an object, which is skipped if the object no longer exists.
 func (c *Cluster) later(pod model.Object, d time.Duration, do func()) {
 	c.after(d, func() {
 		if now := c.Find(model.IDOf(pod)); now != nil && now.GetUID() == pod.GetUID() {
@@ -174,7 +174,7 @@ func (c *Cluster) later(pod model.Object, d time.Duration, do func()) {
 	})
 }
 
-// startPod gives a pod its address, and has it turn ready some time later.
+// startPod assigns an address to a pod, which becomes ready some time later.
 func (c *Cluster) startPod(pod model.Object) {
 	c.move(pod)
 	model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
@@ -183,12 +183,12 @@ func (c *Cluster) startPod(pod model.Object) {
 	})
 	c.later(pod, c.within(time.Millisecond, 2*time.Second), func() {
 		if w := c.workloadOf(pod); w == nil || !w.broken {
-			c.turn(pod, true)
+			c.report(pod, true)
 		}
 	})
 }
 
-// move gives a pod another address: one that no live pod has. Those of the dead come back soon.
+// move assigns another address to a pod, one that no live pod has. Those of dead pods are soon reused.
 func (c *Cluster) move(pod model.Object) {
 	used, ip := map[string]bool{}, ""
 	for _, o := range c.All(model.Pods, "") {
@@ -197,7 +197,7 @@ func (c *Cluster) move(pod model.Object) {
 		}
 	}
 	if c.chance(50) {
-		c.lastIP = 0 // the one that came free last, as often as not
+		c.lastIP = 0 // as often as not, start with the lowest free one
 	}
 	for ip == "" || used[ip] {
 		c.lastIP++
@@ -206,7 +206,7 @@ func (c *Cluster) move(pod model.Object) {
 	model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}} })
 }
 
-// ready sets the conditions as a kubelet does: both, with a reason.
+// ready sets both conditions as a kubelet does, with a reason.
 func (c *Cluster) ready(pod *corev1.Pod, is bool) {
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		if is {
@@ -227,8 +227,8 @@ func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status core
 	pod.Status.Conditions = append(all, is)
 }
 
-// turn has the kubelet say whether a pod is ready, if its node is heard.
-func (c *Cluster) turn(pod model.Object, is bool) {
+// report has the kubelet report whether a pod is ready, unless its node is silent.
+func (c *Cluster) report(pod model.Object, is bool) {
 	now := model.Of[*corev1.Pod](c.Server, model.IDOf(pod))
 	if now == nil || c.silentNode[now.Spec.NodeName] || finished(now) || now.Status.PodIP == "" || is && now.DeletionTimestamp != nil {
 		return
@@ -237,7 +237,7 @@ func (c *Cluster) turn(pod model.Object, is bool) {
 	c.soon(c.workloadOf(pod))
 }
 
-// stopPod deletes a pod: at once, or after its grace.
+// stopPod deletes a pod, at once or after its grace period.
 func (c *Cluster) stopPod(pod model.Object, force bool) {
 	grace, w := c.within(time.Millisecond, 3*time.Second), c.workloadOf(pod)
 	gone := func() {
@@ -250,13 +250,13 @@ func (c *Cluster) stopPod(pod model.Object, force bool) {
 	}
 	model.Edit(c.Server, model.IDOf(pod), func(o model.Object) { o.SetDeletionTimestamp(new(c.Stamp())) })
 	if c.chance(50) {
-		c.later(pod, grace/2, func() { c.turn(pod, false) })
+		c.later(pod, grace/2, func() { c.report(pod, false) })
 	}
 	c.later(pod, grace, gone)
 	c.soon(w)
 }
 
-// hear has a node fall silent, or be heard again: its kubelet says then how its pods are.
+// hear silences a node, or ends its silence: then its kubelet reports its pods.
 func (c *Cluster) hear(node string, heard bool) {
 	c.silentNode[node] = !heard
 	for _, o := range c.All(model.Pods, "") {
@@ -274,8 +274,8 @@ func (c *Cluster) hear(node string, heard bool) {
 	}
 }
 
-// release makes the workload of the other color, has the Service choose its pods when they are
-// ready, and ends the former some time later.
+// release starts the workload of the other color, has the Service select its pods when they are
+// ready, and scales the former workload down some time later.
 func (c *Cluster) release(l *workload, overlap time.Duration) {
 	next := first(c.workloads, func(o *workload) bool { return o.namespace == l.namespace && o.app == l.app && o.color != l.color })
 	if next == nil {
@@ -298,7 +298,7 @@ func (c *Cluster) release(l *workload, overlap time.Duration) {
 	})
 }
 
-// service makes a Service in front of pods with a label.
+// service creates a Service, and its namespace.
 func (c *Cluster) service(namespace, name string, selector map[string]string) {
 	c.ensureNamespace(namespace)
 	_, _ = c.Create(&corev1.Service{
@@ -308,8 +308,8 @@ func (c *Cluster) service(namespace, name string, selector map[string]string) {
 	})
 }
 
-// revive has kubelets and controllers bring back, after the store was restored, what lives:
-// pods that nobody runs are deleted, and all others say how they are.
+// revive is what kubelets and controllers do after a restore: pods that do not run are deleted,
+// and the others are reported.
 func (c *Cluster) revive() {
 	for _, o := range c.All(model.Pods, "") {
 		pod := o.(*corev1.Pod)
@@ -320,7 +320,7 @@ func (c *Cluster) revive() {
 		case pod.Status.PodIP == "":
 			c.later(pod, c.within(time.Second, 5*time.Second), func() { c.startPod(pod) })
 		default:
-			c.later(pod, c.within(time.Second, 10*time.Second), func() { c.turn(pod, true) })
+			c.later(pod, c.within(time.Second, 10*time.Second), func() { c.report(pod, true) })
 		}
 	}
 	for _, l := range c.workloads {
@@ -328,7 +328,7 @@ func (c *Cluster) revive() {
 	}
 }
 
-// lie leaves out of a list what is not to be seen in it.
+// lie drops from a list what it is to lack.
 func (c *Cluster) lie(items []model.Object) []model.Object {
 	if c.lies == 0 {
 		return items

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
@@ -14,7 +12,7 @@ import (
 	"tributary.dev/tributary/internal/apitest/model"
 )
 
-// spell has something go on for a while; nil: nothing has begun.
+// spell is an act that ends after a while. begin returns nil if nothing has begun.
 func spell(begin func(w *world, s Step) (end func())) doing {
 	return func(w *world, s Step) bool {
 		end := begin(w, s)
@@ -25,14 +23,14 @@ func spell(begin func(w *world, s Step) (end func())) doing {
 	}
 }
 
-// pick is a member, pickCluster one or the ingress cluster, and pickLink is that of a process to one.
+// pick chooses a member, pickCluster any cluster, pickLink the link of a process to a cluster.
 func (w *world) pick(s Step) *Cluster        { return w.members[s.A%len(w.members)] }
 func (w *world) pickCluster(s Step) *Cluster { return w.clusters[s.A%len(w.clusters)] }
 func (w *world) pickLink(s Step) *link {
 	return w.link(w.processes[s.A/7%len(w.processes)].name, w.pickCluster(s))
 }
 
-// first is the first that is so; the zero value: none is. pickFrom is any; the zero value: there is none.
+// first returns the first element that matches, pickFrom any one; otherwise the zero value.
 func first[T any](of []T, is func(T) bool) (none T) {
 	if at := slices.IndexFunc(of, is); at >= 0 {
 		return of[at]
@@ -86,7 +84,7 @@ func onService(edit func(svc *corev1.Service, n int)) doing {
 	}
 }
 
-// onReplica has others do something to an object of ours, and meddle has them change one.
+// onReplica is an act of others on an object of ours, and meddle a change to one.
 func onReplica(do func(w *world, o model.Object, n int) bool) doing {
 	return func(w *world, s Step) bool {
 		all := slices.Concat(w.ingress.All(model.Services, ""), w.ingress.All(model.Endpoints, ""), w.ingress.All(model.EndpointSlices, ""))
@@ -100,9 +98,9 @@ func (w *world) meddle(o model.Object, change func(model.Object)) bool {
 	return model.Edit(w.ingress.Server, model.IDOf(o), change) != nil
 }
 
-// onLink makes a link be at fault for a while.
-func onLink(is *fault) act {
-	return act{is.name, 1, true, spell(func(w *world, s Step) (end func()) {
+// onLink is the act by which a link has a fault for a while.
+func onLink(is *fault) *act {
+	return &act{is.name, 1, true, spell(func(w *world, s Step) (end func()) {
 		l := w.pickLink(s)
 		if l.fault != sound {
 			return nil
@@ -124,7 +122,7 @@ func onMember(change func(*MemberConfig, Step)) doing {
 	}
 }
 
-// onSeen does something to a member as each process sees it.
+// onSeen calls do for a member as each process sees it.
 func (w *world) onSeen(c *Cluster, do func(*seen)) bool {
 	for _, p := range w.processes {
 		if m := memberOf(p.members, c.name); m != nil {
@@ -134,7 +132,7 @@ func (w *world) onSeen(c *Cluster, do func(*seen)) bool {
 	return true
 }
 
-// deploy makes a workload with its Service.
+// deploy creates a workload with its Service.
 func deploy(stateful bool) doing {
 	return func(w *world, s Step) bool {
 		c, l := w.pick(s), &workload{namespace: namespaces[s.B%2], name: names[s.B/2%3], stateful: stateful, replicas: 1 + s.C%4, slow: s.C%7 == 0}
@@ -172,11 +170,7 @@ func (c *Cluster) writeByHand(s Step) {
 	})
 }
 
-// obstruct puts an obstacle before the ingress cluster's store for a while.
-func obstruct(by func(w *world, s Step) obstacle) doing {
-	return func(w *world, s Step) bool { return w.obstruct(by(w, s), s.C) }
-}
-
+// obstruct adds an obstacle to the ingress cluster's admission for a while.
 func (w *world) obstruct(o obstacle, n int) bool {
 	w.note("the ingress cluster refuses %+v for %s", o, span(n))
 	w.obstacles = append(w.obstacles, o)
@@ -189,7 +183,7 @@ func (w *world) obstruct(o obstacle, n int) bool {
 	return true
 }
 
-// restart ends a process and begins another in its place.
+// restart ends a process and starts another in its place.
 func (w *world) restart(i int, inOrder bool) {
 	former := w.processes[i]
 	w.note("%s is restarted, in order %t", former.name, inOrder)
@@ -209,10 +203,10 @@ func (w *world) swap(from, to *Cluster) {
 	}
 }
 
-// heal ends all that is wrong.
+// heal ends all faults.
 func (w *world) heal() {
 	w.note("all faults end")
-	w.lived = max(w.lived, w.now) // what members have may only now be read
+	w.lived = max(w.lived, w.now) // members may become readable only now
 	for n := 0; n < len(w.pending); n++ {
 		w.end(n)
 	}
@@ -220,7 +214,7 @@ func (w *world) heal() {
 		for _, l := range c.workloads {
 			l.broken = false
 			for _, pod := range c.pods(l) {
-				c.turn(pod, true)
+				c.report(pod, true)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// difference is what stands of a replica otherwise than it should.
+// difference is an endpoint of a replica that is published otherwise than it should be.
 type difference struct {
 	key  syncer.Key
 	kind model.Kind
@@ -23,8 +23,8 @@ type difference struct {
 	text string
 }
 
-// differences are those of a replica between the truth and what stands. Where it is unsure who serves
-// only the dead are looked at.
+// differences compares what is published of a replica with the truth. Where the truth is unsure
+// who serves, only dead endpoints count.
 func (w *world) differences(key syncer.Key) (found []difference) {
 	if w.foreign(model.Services, key) || w.excludes(key) {
 		return nil
@@ -38,34 +38,34 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 		unsure = unsure || e.unsure
 	}
 	compare := func(kind model.Kind) {
-		stands, acknowledged := w.stands(kind, key), false
-		for at, e := range stands {
+		published, acknowledged := w.published(kind, key), false
+		for at, e := range published {
 			of, offered := wanted[at]
 			acknowledged = acknowledged || e.ready && offered && of.class() == best
 		}
-		for at, e := range stands {
+		for at, e := range published {
 			of, offered := wanted[at]
 			differs := func(law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
 			switch {
 			case !offered && !w.mayStay(at):
-				differs(Hard, "stands and is not offered")
+				differs(Hard, "is published and not offered")
 			case !offered, unsure:
 			case e.ready && of.grade == unserved && !of.ready:
-				differs(Hard, "stands ready and is not")
+				differs(Hard, "is published ready and is not ready")
 			case e.ready && of.grade < unserved && of.class() > best && acknowledged:
-				differs(Demoted, "serves beside those who are better")
+				differs(Demoted, "serves beside better endpoints")
 			case e.ports != of.ports:
-				differs(Fair, "stands with ports "+e.ports+" instead of "+of.ports)
+				differs(Fair, "is published with ports "+e.ports+" instead of "+of.ports)
 			}
 		}
 		for at, of := range wanted {
-			e, there := stands[at]
+			e, there := published[at]
 			switch {
 			case unsure:
 			case !there:
-				found = append(found, difference{key, kind, at, Fair, "does not stand"})
+				found = append(found, difference{key, kind, at, Fair, "is not published"})
 			case !e.ready && of.ready && (of.grade == unserved || of.class() == best):
-				found = append(found, difference{key, kind, at, Fair, "does not stand ready"})
+				found = append(found, difference{key, kind, at, Fair, "is not published ready"})
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 	return found
 }
 
-// agree reports whether members have the same ports for a replica: where they do not, it is the
-// oldest Service that decides, and nobody here knows.
+// agree reports whether members have the same ports for a replica. Where they do not, the oldest
+// Service decides, which the truth does not model.
 func (w *world) agree(key syncer.Key) bool {
 	var first *corev1.Service
 	for _, c := range w.members {
@@ -95,58 +95,57 @@ func (w *world) agree(key syncer.Key) bool {
 	return true
 }
 
-// mayStay reports whether an endpoint that nobody offers may stay: its member is not
-// configured any more.
+// mayStay reports whether an endpoint that nobody offers may stay published, as an orphan of a
+// member that is no longer configured.
 func (w *world) mayStay(at place) bool {
 	return !w.config.DropOrphans && w.owner(at) != "" && w.config.member(w.owner(at)) == nil
 }
 
-// orphaned reports whether what stands of a replica is kept for members that are not
-// configured.
+// orphaned reports whether a replica may stay because of members that are no longer configured.
 func (w *world) orphaned(key syncer.Key) bool {
-	kept := func(at place, _ entry) bool { return w.mayStay(at) }
-	return w.stands(model.Endpoints, key).some(kept) ||
+	orphan := func(at place, _ entry) bool { return w.mayStay(at) }
+	return w.published(model.Endpoints, key).some(orphan) ||
 		slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), func(o model.Object) bool {
 			l := o.GetLabels()
 			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
 		})
 }
 
-// excludes reports whether nothing is to be written of a replica.
+// excludes reports whether nothing may be written of a replica.
 func (w *world) excludes(key syncer.Key) bool {
 	ns := model.Of[*corev1.Namespace](w.ingress.Server, model.Namespaces.ID("", key.Namespace))
 	return key.Namespace == w.config.Excluded || ns != nil && ns.DeletionTimestamp != nil
 }
 
-// foreign reports whether an object of somebody else's stands in the way.
+// foreign reports whether an object that somebody else owns is in the way.
 func (w *world) foreign(kind model.Kind, key syncer.Key) bool {
 	o := w.ingress.Find(kind.ID(key.Namespace, key.Name))
 	return o != nil && !ours(o)
 }
 
-// classes reports whether endpoints may be better than others.
+// classes reports whether some endpoints may be of a better class than others.
 func (w *world) classes() bool {
 	return w.config.Failover || slices.ContainsFunc(w.config.Members, func(m MemberConfig) bool { return m.Drain || m.StaleAfter > 0 || m.Options.StableFor > 0 })
 }
 
-// obstacle is what a webhook of the ingress cluster does.
+// obstacle is a rule by which a webhook of the ingress cluster refuses writes.
 type obstacle struct {
-	// namespace restricts it; address refuses only what has it, additions what has an address
-	// more than before. removals: it stops those, too. limited is a kind of which there are most
-	// in the namespace.
+	// namespace restricts it. It refuses objects with address; with additions those that add an
+	// address; with removals every write; and creates of kind limited beyond most in the
+	// namespace. hangs: the request hangs instead.
 	namespace, address         string
 	additions, removals, hangs bool
 	limited                    model.Kind
 	most                       int
 }
 
-// admit is what stands before the ingress cluster's store.
+// admit is the admission of the ingress cluster.
 func (w *world) admit(id model.ID, before, after model.Object) error {
-	stood, stands := placesOf(before), placesOf(after)
+	was, is := placesOf(before), placesOf(after)
 	for _, o := range w.obstacles {
 		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most
-		for at := range stands {
-			hit = hit || at.addr == o.address || o.additions && !stood.anywhere(at.addr)
+		for at := range is {
+			hit = hit || at.addr == o.address || o.additions && !was.anywhere(at.addr)
 		}
 		switch {
 		case !hit || o.namespace != "" && o.namespace != id.Namespace || id.Kind == model.Leases:
@@ -159,29 +158,28 @@ func (w *world) admit(id model.ID, before, after model.Object) error {
 	return nil
 }
 
-// inTheWay is when the ingress cluster last had in the way what stops the writes that would end
-// a difference.
+// inTheWay is when an obstacle last stopped the writes that would end a difference.
 func (w *world) inTheWay(d difference) time.Duration {
 	for _, o := range w.obstacles {
-		stands := w.stands(model.EndpointSlices, d.key).anywhere(o.address) || w.stands(model.Endpoints, d.key).anywhere(o.address)
-		if (o.namespace == "" || o.namespace == d.key.Namespace) && (o.removals || stands || d.law != Hard || w.replaced(d)) {
+		published := w.published(model.EndpointSlices, d.key).anywhere(o.address) || w.published(model.Endpoints, d.key).anywhere(o.address)
+		if (o.namespace == "" || o.namespace == d.key.Namespace) && (o.removals || published || d.law != Hard || w.replaced(d)) {
 			return w.now
 		}
 	}
 	return w.at[obstructed]
 }
 
-// replaced reports whether another endpoint is to take the place of one that is not offered, whatever
-// its ports, and serves if that does: to write it is no removal.
+// replaced reports whether another endpoint of the same address is to replace one that is not
+// offered, and serves if that one does. To write it is no removal.
 func (w *world) replaced(d difference) bool {
-	e := w.stands(d.kind, d.key)[d.at]
+	e := w.published(d.kind, d.key)[d.at]
 	return slices.ContainsFunc(w.offers(d.key), func(of offer) bool {
 		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == model.EndpointSlices)
 		return same && (!e.ready || of.grade != unserved || of.ready)
 	})
 }
 
-// hangs reports whether requests to the ingress cluster hang, or did a short time ago.
+// hangs reports whether requests to the ingress cluster hang, or did lately.
 func (w *world) hangs() bool {
 	return w.lately(hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
 }

@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/reconcile/leader"
 )
 
-// leaseID names the Lease, leaseTime is after how long it may be taken.
+// leaseID names the Lease, leaseTime is its duration.
 var leaseID = model.Leases.ID("tributary-system", "tributary-"+instance)
 
 const (
@@ -22,11 +22,11 @@ const (
 	retryPeriod = 750 * time.Millisecond
 )
 
-// leading reports whether the process takes itself for the leader, leads whether it may write.
+// leading reports whether the process considers itself the leader, leads whether it may write.
 func (p *Process) leading() bool { return !p.until.IsZero() }
 func (p *Process) leads() bool   { return !p.dead && p.leading() && p.clock().Before(p.until) }
 
-// again has the next look come some time later.
+// again schedules the next look.
 func (p *Process) again() {
 	wait := retryPeriod
 	if !p.leading() {
@@ -43,7 +43,7 @@ func (p *Process) depose() {
 	p.world.note("%s leads no more", p.name)
 }
 
-// look reads the Lease, and writes it where it may, again and again.
+// look reads the Lease, writes it if it may, and schedules the next look.
 func (p *Process) look() {
 	p.ingress.ask(leaseID, p.term.RenewDeadline()/3, func(o model.Object, err error) {
 		lease, there := o.(*coordinationv1.Lease)
@@ -67,7 +67,6 @@ func (p *Process) look() {
 	})
 }
 
-// hold writes the Lease.
 func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
@@ -86,7 +85,7 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 	})
 }
 
-// held takes in that this process has the Lease.
+// held records that this process has the Lease.
 func (p *Process) held(sent time.Time) {
 	first := !p.leading()
 	if p.until = p.term.Renewed(sent); !first {
@@ -108,7 +107,7 @@ func (p *Process) held(sent time.Time) {
 	})
 }
 
-// release gives the Lease up, as a process does that ends in order.
+// release gives up the Lease, as a process does on a clean shutdown.
 func (p *Process) release() {
 	if lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
 		now := metav1.NewTime(p.clock())
@@ -119,7 +118,7 @@ func (p *Process) release() {
 }
 
 // mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and
-// two thirds of that have not passed since it last asked for it with success.
+// sent its last successful renewal less than two thirds of the Lease's duration ago.
 func (w *world) mayWrite(p *Process) bool {
 	lease := model.Of[*coordinationv1.Lease](w.ingress.Server, leaseID)
 	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)

@@ -17,7 +17,7 @@ func versioned(o model.Object) kube.Versioned[model.Object] {
 	return kube.Versioned[model.Object]{Object: &o, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
 }
 
-// reading is a kube.Sink that reads what is shown for another one.
+// reading is a kube.Sink that decodes what it receives for another one.
 type reading[T any] struct {
 	kube.Sink[T]
 	read func(model.Object) *T
@@ -41,22 +41,22 @@ func (r reading[T]) Listed(all []kube.Versioned[model.Object], revision uint64) 
 	r.Sink.Listed(list, revision)
 }
 
-// follower does what a Course wants.
+// follower carries out the steps of a Course.
 type follower struct {
 	*way
 	query  model.Query
 	course *kube.Course[model.Object]
-	turns  alarm
-	// list is that which is being read, stream that which is open, or being opened; nil: none is.
+	wakes  alarm
+	// list is being read, stream is open or being opened; nil if there is none.
 	list   *[]kube.Versioned[model.Object]
 	stream *stream
 	over   bool
-	// told is up to which revisions the Course has been told all, and since when; for the laws.
+	// told are, for the laws, the revisions up to which the Course was told everything.
 	told []telling
 }
 
-// telling is that something told all up to a revision: a list, or an event. writes are how many had
-// taken effect by then.
+// telling is the moment at which a list or an event told everything up to a revision. writes is
+// how many writes had taken effect by then.
 type telling struct {
 	revision uint64
 	at       time.Duration
@@ -64,7 +64,7 @@ type telling struct {
 	writes   int
 }
 
-// How long a watch lasts, and how long before its end comes a bookmark.
+// How long a watch lasts, and how long before its end a bookmark is sent.
 const (
 	watchLife     = 20 * time.Second
 	bookmarkAhead = 2 * time.Second
@@ -73,26 +73,26 @@ const (
 func follow(w *way, q model.Query, sink kube.Sink[model.Object]) *follower {
 	f := &follower{way: w, query: q}
 	f.course = kube.NewCourse(w.process.clock(), sink, func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
-	f.turn()
+	f.proceed()
 	return f
 }
 
-// ask sends a request about what is followed. What is answered is for the Course, if still is true.
+// ask sends a request about what is followed. The answer is dropped unless still is true by then.
 func (f *follower) ask(timeout time.Duration, still func() bool, act func(*model.Server) (any, error), done func(now time.Time, value any, err error)) {
 	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, always, act, func(value any, err error) {
 		if !f.over && still() {
 			done(f.process.clock(), value, err)
-			f.turn()
+			f.proceed()
 		}
 	})
 }
 
-// turn does what is to be done now.
-func (f *follower) turn() {
+// proceed carries out what the Course wants now.
+func (f *follower) proceed() {
 	for !f.over {
 		switch next := f.course.Next(f.process.clock()); next.Do {
 		case kube.Wait:
-			f.turns.set(f.process, next.Until, f.turn)
+			f.wakes.set(f.process, next.Until, f.proceed)
 			return
 		case kube.List:
 			f.list = &[]kube.Versioned[model.Object]{}
@@ -112,7 +112,7 @@ func (f *follower) turn() {
 	}
 }
 
-// page reads a list from one of its pages on.
+// page reads the rest of a list, from one of its pages on.
 func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page) {
 	var next *model.Page
 	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *model.Server) (any, error) {
@@ -140,7 +140,6 @@ func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page)
 // opened is the first event of every stream.
 const opened watch.EventType = "OPENED"
 
-// watch opens a stream.
 func (f *follower) watch(from uint64) {
 	st := &stream{link: f.link}
 	f.stream = st
@@ -149,7 +148,7 @@ func (f *follower) watch(from uint64) {
 		f.process.runs(func() {
 			if still() {
 				f.event(e)
-				f.turn()
+				f.proceed()
 			}
 		})
 	}
@@ -170,7 +169,6 @@ func (f *follower) watch(from uint64) {
 	})
 }
 
-// event takes in what the stream brings.
 func (f *follower) event(e model.Event) {
 	now := f.process.clock()
 	f.tell(e.Revision, false)
@@ -192,10 +190,10 @@ func (f *follower) event(e model.Event) {
 	}
 }
 
-// tell notes how far the Course has been told.
+// tell records up to which revision the Course has been told.
 func (f *follower) tell(revision uint64, list bool) {
 	last := f.reached()
-	if list && revision < last { // what came late was of a store that is no more
+	if list && revision < last { // the store was restored: what was told is void
 		last, f.told = 0, nil
 	}
 	if revision > last {
@@ -203,7 +201,7 @@ func (f *follower) tell(revision uint64, list bool) {
 	}
 }
 
-// reached is up to which revision the Course has been told all; nil has been told nothing.
+// reached is the revision up to which the Course has been told everything; 0 for nil.
 func (f *follower) reached() uint64 {
 	if f == nil || len(f.told) == 0 {
 		return 0
@@ -211,10 +209,10 @@ func (f *follower) reached() uint64 {
 	return f.told[len(f.told)-1].revision
 }
 
-// follows reports whether a stream brings news.
+// follows reports whether a stream is open.
 func (f *follower) follows() bool { return f != nil && f.stream != nil && f.stream.watch != nil }
 
-// shown is what told of a revision first; nil: nothing has.
+// shown is what first told of a revision; nil if nothing has.
 func (f *follower) shown(revision uint64) *telling {
 	if f.reached() < revision {
 		return nil
@@ -225,10 +223,10 @@ func (f *follower) shown(revision uint64) *telling {
 // relist has a complete list read beside the stream.
 func (f *follower) relist() {
 	f.course.Relist(f.process.clock())
-	f.turn()
+	f.proceed()
 }
 
-// leave ends the stream, or that it is being opened.
+// leave ends the stream, even one that is being opened.
 func (f *follower) leave() {
 	if f.stream != nil && f.stream.watch != nil {
 		f.stream.watch.End(nil)
@@ -236,7 +234,6 @@ func (f *follower) leave() {
 	f.stream = nil
 }
 
-// end ends the following.
 func (f *follower) end() {
 	f.leave()
 	f.over = true

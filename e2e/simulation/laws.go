@@ -19,23 +19,23 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Law is one that was broken.
+// Law is the name of a law.
 type Law string
 
 // The laws, as the design names them.
 const (
-	Hard      Law = "HARD"      // what was seen to go is taken out within its bound
+	Hard      Law = "HARD"      // what was seen to go is removed within its bound
 	NoWipe    Law = "NOWIPE"    // no doubt leaves a replica without a ready endpoint
-	NoPhantom Law = "NOPHANTOM" // what is written was a live pod's; what is gone does not come back
-	Owned     Law = "OWNED"     // nothing of others is changed, and every write has a precondition
-	Isolated  Law = "ISOLATED"  // what serves, and is known to, is not taken away
+	NoPhantom Law = "NOPHANTOM" // every address written was a live pod's; what is gone does not come back
+	Owned     Law = "OWNED"     // no foreign object is changed, and every write has a precondition
+	Isolated  Law = "ISOLATED"  // an endpoint that is known to serve is not removed
 	Zero      Law = "ZERO"      // nothing changed, nothing written
-	Leader    Law = "LEADER"    // one process writes
-	Conv      Law = "CONV"      // when faults end, what stands is what the members' state demands
-	Order     Law = "ORDER"     // Service, slices, model.Endpoints; the ports of a slice never change
-	Fair      Law = "FAIR"      // what serves is published within its bound
-	Demoted   Law = "DEMOTED"   // a reserve does not go on serving beside who is better
-	Bounded   Law = "BOUNDED"   // queues and requests stay within their bounds, and come to rest
+	Leader    Law = "LEADER"    // only the leader writes
+	Conv      Law = "CONV"      // when faults end, what is published converges to what the members' state demands
+	Order     Law = "ORDER"     // the Service is created first; the ports of a slice never change
+	Fair      Law = "FAIR"      // an endpoint that serves is published within its bound
+	Demoted   Law = "DEMOTED"   // a reserve does not go on serving beside a better endpoint
+	Bounded   Law = "BOUNDED"   // queues and requests in flight are bounded, and drain
 )
 
 // Broken is a law that was broken.
@@ -48,37 +48,36 @@ type Broken struct {
 // Error implements error.
 func (b *Broken) Error() string { return fmt.Sprintf("%s after %s: %s", b.Law, b.At, b.Text) }
 
-// The bounds of laws. A fault that has ended may have left the longest of pauses behind.
+// The bounds of laws. A fault that has ended may have left the longest backoff behind.
 const (
 	hardBound  = 5 * time.Second
-	hangBound  = 10 * time.Second // more, where requests hang: for one that is under way, and its own
+	hangBound  = 10 * time.Second // more where requests hang: for one in flight, and its own
 	fairBound  = 15 * time.Second
 	convBound  = 200 * time.Second
-	settled    = 6 * time.Second // after a change, for what is under way
+	settled    = 6 * time.Second // after a change, for what is in flight
 	pauses     = 37 * time.Second
 	restores   = 75 * time.Second
 	comesLate  = 30 * time.Second
 	onItsWay   = 2 * time.Second
-	goAhead    = 100              // other writes: for those that are under way, and removals
-	probeTime  = 10 * time.Second // until a store that went back is noticed
+	goAhead    = 100              // other writes that may precede a removal: those in flight, and removals
+	probeTime  = 10 * time.Second // until a restored store is noticed
 	sweepEvery = time.Second
 )
 
-// laws watch over a world.
 type laws struct {
 	world  *world
 	broken *Broken
-	ever   map[syncer.Key]bool // all replicas that anybody had a Service for
-	// open are the differences between truth and what stands, since when each is.
+	ever   map[syncer.Key]bool // all replicas that any cluster ever had a Service for
+	// open are the differences between the truth and what is published, with their start.
 	open map[difference]time.Duration
-	// still is true while nothing may be written, though anything may be restarted.
+	// still is true while nothing may be written, whatever is restarted.
 	still   bool
-	removed map[place]time.Duration // when processes took out what was dead, and has not come back since
+	removed map[place]time.Duration // when dead endpoints were removed that have not come back since
 	writes  int
-	wrote   time.Duration // the last one
+	wrote   time.Duration // when the last one took effect
 }
 
-// breaks notes the first law that was broken.
+// breaks records the first law that is broken.
 func (l *laws) breaks(law Law, format string, of ...any) {
 	if l.broken == nil {
 		l.broken = &Broken{law, l.world.now, fmt.Sprintf(format, of...)}
@@ -86,8 +85,8 @@ func (l *laws) breaks(law Law, format string, of ...any) {
 	}
 }
 
-// sweep holds each replica against the truth, and looks at what differs for too long, and at what
-// piles up.
+// sweep compares each replica with the truth, and checks for differences that last too long and
+// for queues that grow too long.
 func (l *laws) sweep() {
 	w, now := l.world, map[difference]time.Duration{}
 	for _, c := range w.clusters {
@@ -112,7 +111,7 @@ func (l *laws) sweep() {
 			}
 		}
 		from := max(now[d], l.excused(d))
-		if from >= w.now { // what excuses it now may leave no trace
+		if from >= w.now { // what excuses it now may not be recorded
 			now[d] = w.now
 		} else if w.now-from > bound {
 			l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", d.key, d.kind, d.at, d.text, now[d], from)
@@ -125,7 +124,7 @@ func (l *laws) sweep() {
 	}
 }
 
-// late is until when what happened at some moment may have left a pause behind.
+// late is until when an event may have left a backoff behind.
 func late(at time.Duration) time.Duration {
 	if at == 0 {
 		return 0
@@ -133,7 +132,7 @@ func late(at time.Duration) time.Duration {
 	return at + pauses
 }
 
-// excused is since when nothing excuses a difference any more.
+// excused is since when nothing excuses a difference.
 func (l *laws) excused(d difference) time.Duration {
 	w := l.world
 	p := w.leader()
@@ -144,8 +143,8 @@ func (l *laws) excused(d difference) time.Duration {
 	for _, c := range w.members {
 		m, back, lies := memberOf(p.members, c.name), w.at[restored+c.name], late(w.at[lied+c.name])
 		svc := w.serviceOf(c, d.key)
-		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // by hand any address may be written
-			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // nobody needs to ask
+		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // hand-written endpoints may have any address
+			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // no question is needed
 				if from = max(from, told.at); back != 0 {
 					from = max(from, back+settled+probeTime)
 				}
@@ -170,14 +169,14 @@ func (l *laws) excused(d difference) time.Duration {
 	return from
 }
 
-// judge looks at a write that took effect.
+// judge checks a write that took effect.
 func (l *laws) judge(a *attempt, before, after model.Object) {
 	w, p := l.world, a.process
 	l.writes, l.wrote = l.writes+1, w.now
 	if l.still && !w.foreign(model.Services, a.action.Replica) {
 		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
 	}
-	if !a.lawful && !w.lately(restored+w.ingress.name) && !w.lately(unleased) { // whose Lease it was may not know yet
+	if !a.lawful && !w.lately(restored+w.ingress.name) && !w.lately(unleased) { // the former holder may not know yet
 		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", p.name, a.id)
 	}
 	switch {
@@ -186,10 +185,10 @@ func (l *laws) judge(a *attempt, before, after model.Object) {
 	case !a.bound:
 		l.breaks(Owned, "%s %s %s without a precondition", p.name, a.action.Verb, a.id)
 	case after != nil && before == after && !w.edits:
-		l.breaks(Zero, "%s writes %s as it stands (%s)", p.name, a.id, a.action.Why)
+		l.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
 	blind := w.lately(thawed+p.name) || w.lately(restored+w.ingress.name) || w.now < late(p.ingress.healthySince())
-	if !blind { // else it may not know what stands
+	if !blind { // otherwise its cache may be stale
 		l.order(a, before, after)
 	}
 	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
@@ -197,7 +196,7 @@ func (l *laws) judge(a *attempt, before, after model.Object) {
 	}
 }
 
-// order looks at the order of writes.
+// order checks the order of writes.
 func (l *laws) order(a *attempt, before, after model.Object) {
 	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
 	is, _ := after.(*discoveryv1.EndpointSlice)
@@ -214,10 +213,10 @@ func (l *laws) order(a *attempt, before, after model.Object) {
 	}
 }
 
-// traffic looks at what a write means for traffic.
+// traffic checks what a write does to traffic.
 func (l *laws) traffic(a *attempt, before, after model.Object) {
 	w, was, is := l.world, placesOf(before), placesOf(after)
-	now, other := w.stands(model.EndpointSlices, a.action.Replica), w.stands(model.Endpoints, a.action.Replica)
+	now, other := w.published(model.EndpointSlices, a.action.Replica), w.published(model.Endpoints, a.action.Replica)
 	if a.id.Kind == model.Endpoints {
 		now, other = other, now
 	}
@@ -242,7 +241,7 @@ func (l *laws) traffic(a *attempt, before, after model.Object) {
 	}
 }
 
-// came looks at an endpoint that was added, as one of a member; "": of any.
+// came checks an endpoint that was added, as one of a member, or of any if member is "".
 func (l *laws) came(a *attempt, at place, member string) {
 	w := l.world
 	p, owner := w.pods[at.uid], w.owner(at)
@@ -257,16 +256,16 @@ func (l *laws) came(a *attempt, at place, member string) {
 	delete(l.removed, at)
 }
 
-// lost looks at an endpoint that does not serve any more, though by all that is known it could.
+// lost checks whether an endpoint that no longer serves could have, by all that is known.
 func (l *laws) lost(a *attempt, at place, now view) {
 	w, p := l.world, l.world.pods[at.uid]
 	if p == nil || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
-		return // it was forgotten without a question while it did not stand
+		return // it was dropped without a question while it was not published
 	}
-	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be, or were
-	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until it is read an endpoint has the grade with which it stood
+	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be better, or were
+	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until its member is read an endpoint has its published grade
 	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
-		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lately) {
+		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lastChange) {
 			continue
 		}
 		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && classes)) {
@@ -278,8 +277,8 @@ func (l *laws) lost(a *attempt, at place, now view) {
 	}
 }
 
-// waited looks at how many other writes went before one that takes out what is gone, while nothing
-// was in the way. A restored store has again what was taken out before.
+// waited checks how many other writes preceded the removal of a dead endpoint, while nothing was
+// in the way. A restored store has again what was removed before.
 func (l *laws) waited(a *attempt, at place) {
 	w, p, pod := l.world, a.process, l.world.pods[at.uid]
 	m := memberOf(p.members, w.owner(at))
@@ -292,8 +291,8 @@ func (l *laws) waited(a *attempt, at place) {
 	}
 }
 
-// wiped looks at a replica that serves no more, because a selector left what did while others had
-// long been there to take its place.
+// wiped checks a replica that no longer serves because a selector left its endpoints, though
+// others had long been there to replace them.
 func (l *laws) wiped(a *attempt, lost []place) {
 	w, key := l.world, a.action.Replica
 	if w.classes() && w.lately(meddled) || w.lately(restored+w.ingress.name) || w.foreign(model.Services, key) || w.foreign(model.Endpoints, key) || !w.agree(key) {
@@ -313,12 +312,12 @@ func (l *laws) wiped(a *attempt, lost []place) {
 			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == model.Endpoints || p.at+settled >= at || knew.pods < p.since && knew.follows {
 				continue
 			}
-			stands := func(o model.Object) bool { return placesOf(o).has(e.place) }
-			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), stands) {
-				continue // no replica has it: it was forgotten without a question
+			has := func(o model.Object) bool { return placesOf(o).has(e.place) }
+			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), has) {
+				continue // no replica has it: it was dropped without a question
 			}
-			w.after(onItsWay, func() { // what takes its place may be on its way
-				serves := w.stands(model.EndpointSlices, key).serve() || w.stands(model.Endpoints, key).serve()
+			w.after(onItsWay, func() { // the write of its replacement may be in flight
+				serves := w.published(model.EndpointSlices, key).serve() || w.published(model.Endpoints, key).serve()
 				may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
 				if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
 					l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
@@ -328,13 +327,13 @@ func (l *laws) wiped(a *attempt, lost []place) {
 	}
 }
 
-// certain reports whether a process must have had a member's Service as it is, and an endpoint of a
-// pod of which of tells.
-func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
+// certain reports whether a process must have known the present state of a member's Service, and
+// that of the pod of an endpoint, which last changed as of tells.
+func (w *world) certain(a *attempt, c *Cluster, at place, of *lastChange) bool {
 	p, key := a.process, a.action.Replica
 	svc, knew := c.services[key], a.knew[c.name]
 	_, followed := a.knew[c.name]
-	firm := func(of *lately, reached uint64) bool { // it has been so for a while, and nothing that was read can say otherwise
+	firm := func(of *lastChange, reached uint64) bool { // unchanged for a while, and what was read is not older
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
 	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !a.level || !w.agree(key) || w.excludes(key) {
@@ -343,8 +342,8 @@ func (w *world) certain(a *attempt, c *Cluster, at place, of *lately) bool {
 	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
-// unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has yet to read
-// the member, it has read another, and the slice that would say so was taken away, or has yet to be shown.
+// unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has read
+// another member but not yet this one, and its cache has no slice that names the endpoint's member.
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
 	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
@@ -354,13 +353,13 @@ func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	return a.id.Kind == model.Endpoints && !read(c) && others && !slices.ContainsFunc(a.slices, named)
 }
 
-// wasRestored reports whether a member's store went back not long ago.
+// wasRestored reports whether a member's store was restored lately.
 func (w *world) wasRestored(c *Cluster) bool {
 	at := w.at[restored+c.name]
 	return at != 0 && w.now-at < restores
 }
 
-// convergence reports what still differs; "" when nothing does.
+// convergence describes what still differs, "" if nothing does.
 func (l *laws) convergence() string {
 	l.sweep()
 	w := l.world

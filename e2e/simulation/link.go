@@ -16,8 +16,8 @@ import (
 	"tributary.dev/tributary/internal/apitest/model"
 )
 
-// fault is what is wrong with a link: so many requests in a hundred are answered with an error before
-// they have an effect.
+// fault is what is wrong with a link: the percentage of requests that get an error before they
+// have an effect.
 type fault struct {
 	name    string
 	percent int
@@ -27,8 +27,8 @@ type fault struct {
 // The faults.
 var (
 	sound   = &fault{}
-	cut     = &fault{"cut", 100, model.ErrBroken}  // open connections break, too
-	silent  = &fault{"silent", 100, errHangs}      // nothing breaks
+	cut     = &fault{"cut", 100, model.ErrBroken}  // open connections break too
+	silent  = &fault{"silent", 100, errHangs}      // connections stay open
 	lossy   = &fault{"lossy", 17, model.ErrBroken} // as many break after their effect
 	busy    = &fault{"busy", 50, apierrors.NewTooManyRequests("please try again later", 2)}
 	broken  = &fault{"broken", 50, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))}
@@ -41,19 +41,19 @@ type link struct {
 	*schedule
 	rng
 	name string
-	// cluster is that at its end, home that which should be.
+	// cluster answers at its end, home is the one that should.
 	cluster, home *Cluster
-	// latency is how long a message takes, give or take a half; fault is what is wrong; refuses tells
-	// what the rights were withdrawn to; nil: to nothing.
+	// latency is how long a message takes, plus or minus a half. refuses tells to what the rights
+	// were withdrawn; nil if to nothing.
 	latency time.Duration
 	fault   *fault
 	refuses func(model.ID) bool
 	streams []*stream
-	// troubled is until when something was last wrong, or on its way for long.
+	// troubled is until when something was last wrong, or a message was in flight for long.
 	troubled time.Duration
 }
 
-// slow is from when on a latency counts as trouble.
+// slow is the latency above which a link counts as troubled.
 const slow = 300 * time.Millisecond
 
 // sick reports whether something is wrong now.
@@ -69,7 +69,7 @@ func (l *link) healthySince() time.Duration {
 	return l.troubled
 }
 
-// change makes the link another one.
+// change changes the link, which breaks or resumes its streams.
 func (l *link) change(how func(*link)) {
 	l.healthySince()
 	how(l)
@@ -84,7 +84,7 @@ func (l *link) change(how func(*link)) {
 	}
 }
 
-// delay throws how long the next message takes.
+// delay draws how long the next message takes.
 func (l *link) delay() time.Duration {
 	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
 	if l.fault == jumbled {
@@ -98,8 +98,8 @@ func (l *link) delay() time.Duration {
 	return d
 }
 
-// call sends a request about a kind in a namespace: act takes effect at the server, done is called
-// with the answer, once, after timeout at the latest.
+// call sends a request about a kind in a namespace. act is its effect at the server; done is
+// called once with the answer, after timeout at the latest.
 func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
 	deadline, over := l.now+timeout, false
 	end := func(value any, err error) {
@@ -127,7 +127,7 @@ func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any,
 // errHangs is an answer that never comes.
 var errHangs = errors.New("hangs")
 
-// arrives has a request arrive, or not.
+// arrives is the arrival of a request, unless a fault prevents it.
 func (l *link) arrives(of model.ID, act func(*Cluster) (any, error)) (any, error) {
 	if l.chance(l.fault.percent) {
 		return nil, l.fault.err
@@ -142,10 +142,10 @@ func (l *link) arrives(of model.ID, act func(*Cluster) (any, error)) (any, error
 	return value, err
 }
 
-// stream is a watch over a link. Its events arrive in their order.
+// stream is a watch over a link. Its events arrive in order.
 type stream struct {
 	link  *link
-	watch *model.Watch  // nil: it is being opened
+	watch *model.Watch  // nil while it is being opened
 	last  time.Duration // when the last event arrives
 	held  []model.Event
 	tell  func(model.Event)
@@ -160,7 +160,7 @@ func (st *stream) send(e model.Event) {
 	})
 }
 
-// resume has arrive what was held up.
+// resume delivers the events that were held up.
 func (st *stream) resume() {
 	for len(st.held) > 0 {
 		e := st.held[0]
@@ -169,7 +169,7 @@ func (st *stream) resume() {
 	}
 }
 
-// way is a process's way to one cluster: a link, and the cluster that the connection in use has shown.
+// way is a process's connection to a cluster: a link, and the identity that the connection has proven.
 type way struct {
 	*link
 	process *Process
@@ -183,11 +183,11 @@ const (
 	acceptTimeout = 10 * time.Second
 )
 
-// errNotSent is a request that may not be sent any more.
+// errNotSent is the answer to a request that may no longer be sent.
 var errNotSent = errors.New("this process does not lead")
 
-// request sends a request over a connection that has shown which cluster is at its end, that on record
-// or the first there is, unless it may not be sent any more by then.
+// request sends a request over a connection that has proven the identity of its cluster (the one on
+// record, or else the first), unless it may no longer be sent by then.
 func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act func(*model.Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	switch {
@@ -224,7 +224,7 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 	}
 }
 
-// ask reads an object; it is nil, and so is err, where there is none.
+// ask reads an object. Both it and err are nil if there is none.
 func (w *way) ask(id model.ID, timeout time.Duration, done func(o model.Object, err error)) {
 	w.request(id, timeout, always, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
 		o, _ := value.(model.Object)

@@ -21,13 +21,13 @@ import (
 type seen struct {
 	*Process
 	name       string
-	namespaces []string // that it reads
+	namespaces []string // with a stream each; nil: one for all
 	way        *way
 	state      *member.State
 	streams    map[member.Scope]*follower
-	stores     int // how often it was told that a store went back
+	stores     int // how often a restored store was noticed
 	over       bool
-	// What steps have asked for and is not begun.
+	// What steps have requested and begin has yet to start.
 	begins    alarm
 	relists   []member.Scope
 	questions clusters.Questions
@@ -45,7 +45,7 @@ func newSeen(p *Process, c *MemberConfig) *seen {
 	return m
 }
 
-// memberOf finds one by its name; nil: there is none.
+// memberOf finds a member by its name, nil if there is none.
 func memberOf(all []*seen, name string) *seen {
 	return first(all, func(m *seen) bool { return m.name == name })
 }
@@ -57,7 +57,7 @@ func (m *seen) end() {
 	}
 }
 
-// step takes an event in, and does what comes of it.
+// step applies an event, and handles its effects.
 func (m *seen) step(e member.Event) {
 	if m.over {
 		return
@@ -82,7 +82,7 @@ func (m *seen) step(e member.Event) {
 	}
 }
 
-// tick tells the time again and again.
+// tick tells the state the time, periodically.
 func (m *seen) tick() {
 	m.after(tickEvery, func() {
 		if !m.over {
@@ -92,18 +92,18 @@ func (m *seen) tick() {
 	})
 }
 
-// lookUp tells what stands of the member, once that is known.
+// lookUp applies what is published of the member, once that has been listed.
 func (m *seen) lookUp() {
 	m.whenListed(func() {
-		var stood member.Published
+		var published member.Published
 		for _, s := range m.cache.PublishedShare(m.name) {
-			stood.Replicas = append(stood.Replicas, member.PublishedShare(s))
+			published.Replicas = append(published.Replicas, member.PublishedShare(s))
 		}
-		m.step(stood)
+		m.step(published)
 	})
 }
 
-// begin begins what steps have asked for.
+// begin starts what steps have requested.
 func (m *seen) begin() {
 	if m.over {
 		return
@@ -128,32 +128,26 @@ func (m *seen) begin() {
 	}
 }
 
-// anew has all that is followed listed again.
+// anew lists everything that is followed again.
 func (m *seen) anew() {
 	m.relists = append(m.relists, m.state.Scopes()...)
 	m.begin()
 }
 
-// known is up to which revisions a process was shown a member, and whether it follows its pods.
+// known is the revisions of a member that a process has reached, and whether it follows its pods.
 type known struct {
 	pods, services uint64
 	follows        bool
 }
 
-// knows is what is known of a namespace.
-func (m *seen) knows(namespace string) known {
-	pods := m.stream(member.Pods, namespace)
-	return known{pods.reached(), m.stream(member.Services, namespace).reached(), pods.follows()}
-}
-
-// level reports whether the Service is as it was read, if it was: one that was shown may wait for its pods.
+// level reports whether the Service in the table, if any, is current: one that was seen may wait for its pods.
 func (m *seen) level(key syncer.Key) bool {
 	_, revision, read := m.state.Tables().Service(key)
 	svc := m.world.serviceOf(m.way.home, key)
 	return !read || svc != nil && kube.Revision(svc.ResourceVersion) == revision
 }
 
-// stream is the one that shows a kind in a namespace; nil: none does.
+// stream returns the follower of a kind in a namespace, nil if there is none.
 func (m *seen) stream(kind member.Kind, namespace string) *follower {
 	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
 		return f
@@ -161,7 +155,7 @@ func (m *seen) stream(kind member.Kind, namespace string) *follower {
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
-// ask asks a question that is still open.
+// ask asks a question if it is still open.
 func (m *seen) ask(q member.Question) {
 	if !m.state.Open(q) {
 		m.questions.Answered(false)
@@ -183,7 +177,7 @@ func (m *seen) ask(q member.Question) {
 	})
 }
 
-// queries are what is followed of each kind of a member, and decoder reads it.
+// queries select what is followed of each kind of a member, and decoder decodes it.
 var (
 	queries = [...]model.Query{
 		member.Pods:           {Kind: model.Pods, Fields: clusters.LivePods},
@@ -194,7 +188,6 @@ var (
 	decoder = decode.New(decode.Options{})
 )
 
-// follow begins to follow a scope.
 func (m *seen) follow(scope member.Scope) *follower {
 	q := queries[scope.Kind]
 	if q.Namespace = scope.Namespace; scope.Name != "" {
@@ -205,7 +198,7 @@ func (m *seen) follow(scope member.Scope) *follower {
 	return follow(m.way, q, sink(m, scope))
 }
 
-// taking takes what a stream shows into the state.
+// taking returns a sink that decodes what a stream shows and applies it to the state.
 func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[model.Object] {
 	return func(m *seen, scope member.Scope) kube.Sink[model.Object] {
 		return reading[store.Versioned[T]]{

@@ -16,13 +16,12 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-var mutations = flag.Uint64("mutations", 0, "play as many cases with each mutation, and fail where none breaks a law; 0 plays none")
+var mutations = flag.Uint64("mutations", 0, "how many cases are played with each mutation, of which one must break a law; 0 plays none")
 
-// root is that of the repository.
 const root = "../.."
 
-// Each mutation under testdata puts a mistake back that reading once found. Here it is seen that
-// it still can be; with -mutations also that the simulation finds it.
+// Each mutation under testdata reintroduces a mistake that was once found by reading. The test checks
+// that it still applies, and with -mutations that the simulation finds it.
 func TestMutations(t *testing.T) {
 	files, err := filepath.Glob("testdata/mutations/*.patch")
 	if err != nil || len(files) < 12 {
@@ -38,7 +37,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// mutate returns the file that a patch changes, and its text with the change.
+// mutate returns the path and the changed text of the file that a patch changes.
 func mutate(t *testing.T, patch string) (path, text string) {
 	lines, err := os.ReadFile(patch)
 	if err != nil {
@@ -61,7 +60,7 @@ func mutate(t *testing.T, patch string) (path, text string) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(source), strings.Join(before, "\n")); n != 1 {
-		t.Fatalf("what %s changes is %d times in %s", patch, n, path)
+		t.Fatalf("what %s changes occurs %d times in %s", patch, n, path)
 	}
 	return path, strings.Replace(string(source), strings.Join(before, "\n"), strings.Join(after, "\n"), 1)
 }
@@ -91,7 +90,7 @@ func play(t *testing.T, path, text string) string {
 			t.Errorf("not found: %s", out)
 			return "not found"
 		}
-		if r := Run(Draw(seed), nil); r.Broken == nil { // it is the mutation, and not the product
+		if r := Run(Draw(seed), nil); r.Broken == nil { // the mutation's fault, not the product's
 			text, _, _ := strings.Cut(found, "\n")
 			return fmt.Sprintf("found after %d cases: seed %s", seed-first+1, text)
 		}

@@ -21,14 +21,14 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Process is one Tributary: its cores, and between them what the shells of the product do.
+// Process is one Tributary process: its cores, and what the product's shells do between them.
 type Process struct {
 	*schedule
 	rng
 	world *world
 	name  string
-	// skew is how far its clock is ahead; dead when it has ended, frozen until when it stands
-	// still. What would have happened then happens afterwards.
+	// skew is how far its clock is ahead. A dead process has ended. Until frozen it is suspended:
+	// what is due runs afterwards.
 	skew   time.Duration
 	dead   bool
 	frozen time.Duration
@@ -39,13 +39,13 @@ type Process struct {
 	members    []*seen // sorted by name
 	cache      *cache.Cache
 	core       *reconcile.Core
-	news       map[string]func() // that others have changed what is ours
-	turns      alarm
+	news       map[string]func() // changes of our objects by others
+	wakes      alarm
 	underWay   int
 	compared   map[syncer.Key]compared
-	// The election is what client-go's elector does, with the product's term as its arithmetic. until is
-	// when the permit ends, by the process's own clock; zero: there is none. since is when it began to
-	// lead, renewed when the request was sent that last wrote the Lease.
+	// The election does what client-go's elector does, with the product's term as its arithmetic.
+	// until is when the permit ends by the process's own clock, zero if there is none. since is when
+	// it began to lead, renewed when the last successful write of the Lease was sent.
 	term           leader.Term
 	until          time.Time
 	since, renewed time.Duration
@@ -69,11 +69,10 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 	return p
 }
 
-// clock is the process's own.
+// clock is the process's own clock.
 func (p *Process) clock() time.Time { return p.time().Add(p.skew) }
 
-// runs runs a part of the process, unless it has ended; later, and in its order, if it stands
-// still.
+// runs runs a part of the process unless it has ended; later, and in order, if it is frozen.
 func (p *Process) runs(do func()) {
 	switch {
 	case p.dead:
@@ -89,7 +88,7 @@ func (p *Process) after(d time.Duration, do func()) {
 	p.schedule.after(d, func() { p.runs(do) })
 }
 
-// alarm goes off once, at the first of the moments that it was set to.
+// alarm goes off once, at the earliest of the times that it was set to.
 type alarm struct{ at time.Time }
 
 func (a *alarm) set(p *Process, at time.Time, do func()) {
@@ -105,13 +104,13 @@ func (a *alarm) set(p *Process, at time.Time, do func()) {
 	})
 }
 
-// poll looks now and then, as the product does, whether it may send again.
+// poll checks periodically, as the product does, whether requests may be sent.
 func (p *Process) poll() {
 	p.compare()
 	p.after(time.Second, p.poll)
 }
 
-// whenListed does something soon, once the ingress cluster has been listed.
+// whenListed calls do once the ingress cluster has been listed.
 func (p *Process) whenListed(do func()) {
 	if p.cache.HasSynced() {
 		p.after(beginTime, do)
@@ -120,12 +119,11 @@ func (p *Process) whenListed(do func()) {
 	}
 }
 
-// configure goes over to a configuration.
 func (p *Process) configure(c *Config) {
 	former := p.members
 	p.config, p.configured, p.members = c, p.now, nil
 	for _, m := range former {
-		if mc := c.member(m.name); mc == nil || !slices.Equal(mc.Namespaces, m.namespaces) { // others are read from nothing
+		if mc := c.member(m.name); mc == nil || !slices.Equal(mc.Namespaces, m.namespaces) { // other namespaces are read from scratch
 			m.end()
 		}
 	}
@@ -143,7 +141,7 @@ func (p *Process) configure(c *Config) {
 	p.compare()
 }
 
-// dirty hands on what a member reports.
+// dirty queues the replicas that a member reports.
 func (p *Process) dirty(name string, changes []member.Change, bulk bool) {
 	for i := range changes {
 		c := &changes[i]
@@ -179,13 +177,13 @@ func (p *Process) AllListed() bool {
 	return !slices.ContainsFunc(p.members, func(m *seen) bool { return !m.state.Listed() })
 }
 
-// compareTime is how long a comparison takes, and beginTime until what was asked for begins.
+// compareTime is how long a comparison takes, beginTime the delay before requested work starts.
 const (
 	compareTime = 100 * time.Microsecond
 	beginTime   = 10 * time.Microsecond
 )
 
-// tell hands on news of what stands, in an order that follows from nothing else.
+// tell passes on edits by others, in a deterministic order.
 func (p *Process) tell() {
 	for _, of := range sorted(p.news) {
 		p.news[of]()
@@ -194,18 +192,19 @@ func (p *Process) tell() {
 	p.compare()
 }
 
-// compare has what waits compared soon, and what may be sent is sent.
-func (p *Process) compare() { p.turns.set(p, p.clock().Add(compareTime), p.turn) }
+// compare schedules work.
+func (p *Process) compare() { p.wakes.set(p, p.clock().Add(compareTime), p.work) }
 
-// turn compares the replica that is next, and sends what is granted a place.
-func (p *Process) turn() {
+// work compares the next replica, and sends the requests that are granted a place.
+func (p *Process) work() {
 	if !p.cache.HasSynced() {
 		return
 	}
 	if of := p.core.Compare(p.clock); of != nil {
 		c := compared{slices: of.Now.Slices, knew: map[string]known{}, level: true}
 		for _, m := range p.members {
-			c.knew[m.name] = m.knows(of.Replica.Namespace)
+			pods, services := m.stream(member.Pods, of.Replica.Namespace), m.stream(member.Services, of.Replica.Namespace)
+			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows()}
 			c.level = c.level && m.level(of.Replica)
 		}
 		p.compared[of.Replica] = c
@@ -215,7 +214,7 @@ func (p *Process) turn() {
 		g, wake := p.core.Request(p.clock())
 		if g == nil {
 			if !wake.IsZero() {
-				p.turns.set(p, wake, p.turn)
+				p.wakes.set(p, wake, p.work)
 			}
 			return
 		}
@@ -224,26 +223,25 @@ func (p *Process) turn() {
 	}
 }
 
-// attempt is a write of a process on its way.
+// attempt is a write of a process in flight.
 type attempt struct {
 	process *Process
 	action  plan.Action
 	id      model.ID
 	sent    time.Duration
 	lawful  bool // when it was sent
-	bound   bool // it has a precondition
+	bound   bool // whether it has a precondition
 	compared
 }
 
-// compared is what was shown when a replica was last compared, for the laws: its slices, and what of members;
-// level, whether the Services that were read are as they were in truth.
+// compared is, for the laws, what was known when a replica was last compared: its slices, the revisions
+// of members, and with level whether the Services that were read were current.
 type compared struct {
 	slices []plan.Slice
 	knew   map[string]known
 	level  bool
 }
 
-// request makes the request of a grant.
 func (p *Process) request(g *lanes.Grant) {
 	until, a := p.until, &attempt{process: p, action: g.Action, compared: p.compared[g.Action.Replica]}
 	a.id = model.Kind(cache.Kinds[a.action.Kind].Resource.Resource).ID(a.action.Object().Namespace, a.action.Name)
@@ -263,11 +261,11 @@ func (p *Process) request(g *lanes.Grant) {
 			answered(write.After(&a.action, o, instance), nil)
 		case write.Outdated(write.Meaning(err)):
 			p.ingress.ask(a.id, askTimeout, func(o model.Object, asked error) {
-				stands := cache.Decode(o, instance)
+				current := cache.Decode(o, instance)
 				if o == nil && asked == nil {
-					stands = write.Gone(&a.action)
+					current = write.Gone(&a.action)
 				}
-				answered(stands, err)
+				answered(current, err)
 			})
 		default:
 			answered(nil, err)
@@ -275,7 +273,7 @@ func (p *Process) request(g *lanes.Grant) {
 	})
 }
 
-// write takes effect at the server, under the eyes of the laws.
+// write is the effect of an attempt at the server, which the laws judge.
 func (a *attempt) write(s *model.Server) (after any, err error) {
 	before := s.Find(a.id)
 	if a.action.Verb == plan.Delete {

@@ -17,11 +17,11 @@ import (
 // epoch is when every simulation begins.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// schedule is what is to happen, in the order of virtual time. Of what happens at the same
-// moment comes first what was planned first.
+// schedule is the queue of tasks in virtual time. Tasks of the same time run in the order in which
+// they were added.
 type schedule struct {
 	now   time.Duration // since epoch
-	tasks []task        // the next is the last
+	tasks []task        // the next one is the last
 	steps int
 }
 
@@ -30,18 +30,17 @@ type task struct {
 	run func()
 }
 
-// time is the present as a world's true clock shows it.
+// time is the true time.
 func (s *schedule) time() time.Time { return epoch.Add(s.now) }
 
-// after has something happen after a while.
 func (s *schedule) after(d time.Duration, run func()) {
 	at := s.now + max(0, d)
 	before := sort.Search(len(s.tasks), func(i int) bool { return s.tasks[i].at <= at })
 	s.tasks = slices.Insert(s.tasks, before, task{at, run})
 }
 
-// rng are the random numbers of one part of a world: what one part throws changes nothing for
-// another, so that a script that is made shorter still means the same.
+// rng is the random source of one part of a world. Parts do not share one, so that a script still
+// means the same when it is shrunk.
 type rng struct{ *rand.Rand }
 
 func newRNG(seed uint64, part string) rng {
@@ -50,34 +49,34 @@ func newRNG(seed uint64, part string) rng {
 	return rng{rand.New(rand.NewPCG(seed, sum.Sum64()))}
 }
 
-// within throws a duration between two.
+// within draws a duration between two.
 func (d rng) within(least, most time.Duration) time.Duration {
 	return least + time.Duration(d.Int64N(int64(most-least)+1))
 }
 
-// chance is true that many times in a hundred.
+// chance is true with a probability in percent.
 func (d rng) chance(percent int) bool { return d.IntN(100) < percent }
 
-// Result is what came of a case.
+// Result is the outcome of a case.
 type Result struct {
-	// Broken is the first law that was broken; nil: none was.
+	// Broken is the first law that was broken, nil if none was.
 	Broken *Broken
-	// Steps are those of the scheduler, Time is how long the case took in its own time.
+	// Steps counts tasks of the schedule, Time is how long the case took in virtual time.
 	Steps int
 	Time  time.Duration
-	// Met counts acts in which anything happened, and pairs of faults that met, as "a+b".
+	// Met counts acts in which anything happened, and pairs of faults that coincided, as "a+b".
 	Met map[string]int
 }
 
 // The phases after the script.
 const (
-	lively = 25 * time.Second // members change no more for as long before all is at rest
-	paced  = 14 * time.Second // nothing was written for as long
+	lively = 25 * time.Second // how long members must not have changed before the world is at rest
+	paced  = 14 * time.Second // how long nothing must have been written
 	atRest = 45 * time.Second
-	meets  = 30 * time.Second // faults that begin within this time meet
+	meets  = 30 * time.Second // faults that begin within this time coincide
 )
 
-// Run plays a case. notes gets what happened, for people; nil: nobody wants to know.
+// Run plays a case. What happens is written to notes for people, unless notes is nil.
 func Run(c *Case, notes *strings.Builder) (result Result) {
 	w := newWorld(c.Seed, c.Members, c.Processes, notes)
 	defer func() {
@@ -94,7 +93,7 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 	return result
 }
 
-// run lets time pass until a law is broken.
+// run lets time pass, and reports whether no law was broken.
 func (w *world) run(d time.Duration) bool {
 	end := w.now + d
 	for next := len(w.tasks) - 1; w.laws.broken == nil && next >= 0 && w.tasks[next].at <= end; next = len(w.tasks) - 1 {
@@ -110,7 +109,6 @@ func (w *world) run(d time.Duration) bool {
 	return w.laws.broken == nil
 }
 
-// play plays a script.
 func (w *world) play(steps []Step) {
 	begun := map[string]time.Duration{}
 	for _, s := range steps {
@@ -138,8 +136,8 @@ func (w *world) play(steps []Step) {
 	}
 }
 
-// waits lets time pass until there is nothing left to wait for. A law is broken if that takes too
-// long, counted from now and from when members last changed.
+// waits lets time pass until nothing is left. The law is broken if that takes too long, counted from
+// now and from when members last changed.
 func (w *world) waits(law Law, left func() string) bool {
 	for from := w.now; w.run(time.Second); {
 		what := left()
@@ -153,7 +151,7 @@ func (w *world) waits(law Law, left func() string) bool {
 	return false
 }
 
-// busy says what keeps the world from rest; "" is nothing.
+// busy says why the world is not at rest, "" if it is.
 func (w *world) busy() string {
 	if p := w.leader(); p == nil || w.now-max(p.since, w.laws.wrote) < paced || w.now-w.lived < lively {
 		return "nobody leads, or only just, or something has changed"
@@ -169,32 +167,32 @@ func (w *world) busy() string {
 			n += len(m.state.Questions())
 		}
 		if n > 0 || w.now < p.frozen+lively {
-			return fmt.Sprintf("%s has %d replicas, requests and questions before it, or has stood still", p.name, n)
+			return fmt.Sprintf("%s has %d replicas, requests and questions to handle, or was frozen", p.name, n)
 		}
 	}
 	for _, l := range w.links {
 		if w.now < l.troubled {
-			return l.name + " has something on its way"
+			return l.name + " has a message in flight"
 		}
 	}
 	for key := range w.laws.ever {
 		if slices.ContainsFunc(w.offers(key), func(e offer) bool { return e.unsure }) {
-			return "time alone changes how a pod serves"
+			return "the grade of a pod is about to change with time"
 		}
 	}
 	return ""
 }
 
-// rest has something happen that must not make a write.
+// rest plays something that must not cause a write.
 func (w *world) rest() {
 	if differs := w.laws.convergence(); differs != "" {
-		w.laws.breaks(Conv, "what stands differs again from what members have:\n%s", differs)
+		w.laws.breaks(Conv, "what is published differs again from what members have:\n%s", differs)
 	}
 	w.laws.still = true
 	d := newRNG(w.seed, "rest")
 	what := pickFrom([]string{"wait", "restart", "relist", "end-watches", "compact", "rotate"}, d.IntN(6))
 	w.note("all is at rest; now comes: %s", what)
-	for i := range w.clusters { // to some of them, or of the processes
+	for i := range w.clusters { // to some of the clusters, or of the processes
 		if d.chance(70) {
 			actOf(what).do(w, Step{A: i, B: d.IntN(2)})
 		}

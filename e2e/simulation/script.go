@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Case is a script: how large a world is, and what happens in it from outside.
+// Case is a script: the size of a world, and what happens to it from outside.
 type Case struct {
 	Seed               uint64
 	Members, Processes int
 	Steps              []Step
 }
 
-// Step is one thing that happens, some time after the one before. What its numbers choose is
-// for the world to say, so that a step means something whatever came before.
+// Step is an act, some time after the one before. The world decides what its numbers choose, so
+// that a step means something whatever came before.
 type Step struct {
 	After   time.Duration
 	Do      string
 	A, B, C int
 }
 
-// String is the step as a line of a transcript.
+// String formats the step as a line of a transcript.
 func (s Step) String() string { return fmt.Sprintf("%s %s %d %d %d", s.After, s.Do, s.A, s.B, s.C) }
 
-// String is the case as a transcript.
+// String formats the case as a transcript.
 func (c *Case) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d members %d processes %d\n", c.Seed, c.Members, c.Processes)
@@ -38,7 +38,7 @@ func (c *Case) String() string {
 	return b.String()
 }
 
-// Parse reads a transcript. Lines that begin with # are for people.
+// Parse parses a transcript. Lines that begin with # are comments.
 func Parse(text string) (*Case, error) {
 	c := &Case{}
 	for n, line := range strings.Split(text, "\n") {
@@ -61,8 +61,8 @@ func Parse(text string) (*Case, error) {
 	return c, nil
 }
 
-// Draw draws a case from its seed. It is short and violent: a few kinds of acts and of faults, so
-// that what seldom meets does, in one or two bursts, most of it to one member and one replica.
+// Draw draws a case from its seed. It is short and violent: a few kinds of acts and faults, so that
+// rare combinations occur, in one or two bursts, most of them on one member and one replica.
 func Draw(seed uint64) *Case {
 	d := newRNG(seed, "script")
 	c := &Case{Seed: seed, Members: 1 + d.IntN(2)*(1+d.IntN(2)), Processes: 1 + d.IntN(2)}
@@ -92,7 +92,7 @@ func Draw(seed uint64) *Case {
 		add(0, "many")
 		c.Steps = append(c.Steps, Step{Do: "latency", A: c.Members, B: 1, C: 7}) // of the ingress cluster, so that the work lasts
 		chosen = []string{"relabel-many", "relabel-many", "delete", "delete-all"}
-	case n < 5: // questions of before a restore, answered after it
+	case n < 5: // questions asked before a restore, answered after it
 		member, c.Members, c.Processes = 0, 1, 1
 		for i, next := range []string{"save", "roll-out", "jumbled", "lie", "restore", "relist"} {
 			add(d.within(0, 3*time.Second)+[]time.Duration{4 * time.Second, 22 * time.Second, 5 * time.Second, 0, 0, 0}[i], next)
@@ -101,7 +101,7 @@ func Draw(seed uint64) *Case {
 	case n < 9: // a standby that sees less than the leader
 		c.Processes = 2
 		chosen = []string{"cut", "silent", "delete", "roll-out", "restart"}
-	case n < 13: // Services that choose pods that are not shown
+	case n < 13: // Services that select pods that are not shown
 		chosen = []string{"withdraw", "withdraw", "release", "release", "switch"}
 	case n < 16: // removals beside additions that are refused, long after the start
 		add(35*time.Second, "wait")
@@ -130,7 +130,7 @@ func Draw(seed uint64) *Case {
 	return c
 }
 
-// drawn is the name of an act, or of a fault, drawn by its rate.
+// drawn draws the name of an act, or of a fault, by its rate.
 func drawn(d rng, fault bool) string {
 	var all []string
 	for _, a := range acts {
@@ -141,8 +141,7 @@ func drawn(d rng, fault bool) string {
 	return all[d.IntN(len(all))]
 }
 
-// Shrink returns the shortest script that it finds by which the same law is broken, within a
-// number of tries.
+// Shrink returns the shortest script it finds that breaks the same law, within a number of tries.
 func Shrink(c *Case, law Law, tries int) *Case {
 	smaller := false
 	try := func(edit func(*Case)) bool {
@@ -165,7 +164,7 @@ func Shrink(c *Case, law Law, tries int) *Case {
 				try(func(s *Case) {
 					to := from + size
 					for i := from; i < to && to < len(s.Steps); i++ {
-						s.Steps[to].After += s.Steps[i].After // what follows comes when it did
+						s.Steps[to].After += s.Steps[i].After // what follows stays at its time
 					}
 					s.Steps = slices.Delete(s.Steps, from, to)
 				})
@@ -176,7 +175,7 @@ func Shrink(c *Case, law Law, tries int) *Case {
 		for c.Members > 1 && try(func(s *Case) { s.Members-- }) {
 		}
 		for i := range c.Steps {
-			for n := range 8 { // small numbers, and times that are short, or at least round
+			for n := range 8 { // small numbers, and times that are short or at least round
 				try(func(s *Case) { s.Steps[i].A = min(s.Steps[i].A, n) })
 				try(func(s *Case) { s.Steps[i].B = min(s.Steps[i].B, n) })
 				try(func(s *Case) { s.Steps[i].C = min(s.Steps[i].C, n) })

@@ -23,15 +23,15 @@ import (
 
 var (
 	cases  = flag.Uint64("cases", 200, "how many cases are drawn")
-	hours  = flag.Float64("hours", 0, "go on for as many hours, however many cases that is")
-	tries  = flag.Int("tries", 400, "how often a case that fails is run to make it shorter")
-	most   = flag.Int("most", 20, "end after as many failures")
+	hours  = flag.Float64("hours", 0, "play cases for this many hours instead")
+	tries  = flag.Int("tries", 400, "how often a failing case is run to shrink it")
+	most   = flag.Int("most", 20, "end after this many failures")
 	saveIn = flag.String("save", "", "directory for transcripts of failures")
 	tell   = flag.Bool("coverage", false, "print which faults and pairs of faults were met")
 )
 
-// TestCases draws cases and plays them, one on each processor. A failure is told as the shortest
-// script that fails; saved under testdata it is a test of its own.
+// TestCases draws cases and plays them, one on each processor. A failure is reported as the shortest
+// script that fails; saved under testdata, that is a test of its own.
 func TestCases(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	began, from := time.Now(), dice.Seed(t)
@@ -63,7 +63,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// summary is what came of many cases.
+// summary sums up the results of many cases.
 type summary struct {
 	sync.Mutex
 	count, failed, steps int
@@ -89,7 +89,7 @@ func (s *summary) failures() int {
 	return s.failed
 }
 
-// explain makes a failure short, and tells it.
+// explain shrinks a failure, and describes it.
 func explain(c *Case, broken *Broken) string {
 	small := Shrink(c, broken.Law, *tries)
 	var notes strings.Builder
@@ -103,7 +103,7 @@ func explain(c *Case, broken *Broken) string {
 	return fmt.Sprintf("seed %d: %v\nin short: %v\n%s", c.Seed, broken, again.Broken, small)
 }
 
-// Every transcript under testdata broke a law once.
+// Every transcript under testdata once broke a law.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// A case is the same each time, and as the transcript that it is written as.
+// A case plays the same each time, also when it is parsed from its transcript.
 func TestACaseFollowsFromItsSeed(t *testing.T) {
 	for seed := range dice.Seeds(t, 20) {
 		var first, second strings.Builder

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
@@ -22,25 +20,25 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// lately is when something last changed, and at which revision it was first as it is. dropped is
-// when a Service was last not there.
-type lately struct {
+// lastChange is when something last changed, and since which revision it is as it is. dropped is
+// when a Service last did not exist.
+type lastChange struct {
 	at, dropped time.Duration
 	since       uint64
 }
 
-// podTruth is what only the simulator knows of a member's pod. lately is about whether it is good: it
-// serves, and nobody has a doubt; and about its labels. last is the revision of its last change.
+// podTruth is what only the simulator knows of a member's pod. A good pod serves without a doubt;
+// lastChange is that of good, addr or labels. last is the revision of its last change of any kind.
 type podTruth struct {
-	lately
+	lastChange
 	cluster    *Cluster
 	good, dead bool
-	addr       string   // now
-	addrs      []string // and ever
+	addr       string   // the current one
+	addrs      []string // all it ever had
 	last       uint64
 }
 
-// observe takes a change of a member in.
+// observe records a change in a member.
 func (w *world) observe(c *Cluster, ch model.Change) {
 	switch o := ch.Object().(type) {
 	case *corev1.Pod:
@@ -52,7 +50,7 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 		ip := o.Status.PodIP
 		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
 		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
-			p.lately = lately{at: w.now, since: ch.Revision}
+			p.lastChange = lastChange{at: w.now, since: ch.Revision}
 		}
 		p.last, p.addr, p.good, p.dead = ch.Revision, ip, good, ch.After == nil || finished(o)
 		p.addrs = append(p.addrs, ip)
@@ -61,7 +59,7 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 		if was := c.services[keyOf(o)]; ch.After != nil && was != nil {
 			dropped = was.dropped
 		}
-		c.services[keyOf(o)] = &lately{w.now, dropped, ch.Revision}
+		c.services[keyOf(o)] = &lastChange{w.now, dropped, ch.Revision}
 	case *corev1.Endpoints:
 		for at := range placesOf(o) {
 			w.hand[at.addr] = c.name
@@ -69,12 +67,12 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 	}
 }
 
-// wentBack takes in that a member's store was restored.
+// wentBack records that a member's store was restored.
 func (w *world) wentBack(c *Cluster) {
-	back := lately{at: w.now, since: c.Server.Revision}
+	back := lastChange{at: w.now, since: c.Server.Revision}
 	for _, p := range w.pods {
 		if p.cluster == c {
-			p.dead, p.good, p.lately = true, false, back
+			p.dead, p.good, p.lastChange = true, false, back
 		}
 	}
 	for _, o := range c.All(model.Pods, "") {
@@ -85,8 +83,8 @@ func (w *world) wentBack(c *Cluster) {
 	}
 }
 
-// reused is what first told a process of a live pod other than that of an endpoint that has its
-// address; nil: nothing has.
+// reused is what first told a process of a live pod that has the address of a dead endpoint, nil if
+// nothing has.
 func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
 	if of := w.pods[at.uid]; of == nil || !of.dead || of.cluster.name != m.name {
 		return nil
@@ -95,14 +93,14 @@ func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
-		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not of the store before
+		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not by the store before a restore
 			first = told
 		}
 	}
 	return first
 }
 
-// owner is the member whose an endpoint is, or was; "" is nobody.
+// owner is the member that an endpoint belongs or belonged to, "" if there is none.
 func (w *world) owner(at place) string {
 	if p := w.pods[at.uid]; p != nil {
 		return p.cluster.name
@@ -110,31 +108,31 @@ func (w *world) owner(at place) string {
 	return w.hand[at.addr]
 }
 
-// The grades of an endpoint, the best first; what is unserved is in no class.
+// The grades of an endpoint, the best first. An unserved one is in no class.
 const (
 	serves = iota
 	reserve
 	unserved
 )
 
-// offer is an endpoint that a member has for a replica by its truth.
+// offer is an endpoint that a member truly has for a replica.
 type offer struct {
 	place
 	grade, order int
-	// ready is the condition where its class serves; unsure is true where time alone decides soon
-	// whether it serves. inEndpoints: they have it, too.
+	// ready is its condition where its class serves. unsure: its grade is about to change with time.
+	// inEndpoints: it is in Endpoints, too.
 	ready, unsure, inEndpoints bool
 	ports                      string
 }
 
-// class orders what serves; the best is the lowest.
+// class orders endpoints that may serve, the best first.
 func (e *offer) class() int { return e.grade*100 + e.order }
 
 func keyOf(o model.Object) syncer.Key {
 	return syncer.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// serviceOf is the Service that counts for a replica; nil: none does.
+// serviceOf is a member's Service for a replica, nil if it has none that is replicated.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	mc := w.config.member(c.name)
 	svc := model.Of[*corev1.Service](c.Server, model.Services.ID(key.Namespace, key.Name))
@@ -144,7 +142,7 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 	return svc
 }
 
-// offersOf are the endpoints that a member has for a replica; nil where it has no such Service.
+// offersOf returns the endpoints that a member has for a replica, nil if it has no such Service.
 func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
 	if svc == nil {
@@ -152,9 +150,9 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	}
 	out := []offer{}
 	if svc.Spec.Selector == nil { // written by hand
-		stands := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
-		for _, at := range sorted(stands) {
-			e := offer{place: at, ports: stands[at].ports, inEndpoints: true, ready: stands[at].ready}
+		written := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
+		for _, at := range sorted(written) {
+			e := offer{place: at, ports: written[at].ports, inEndpoints: true, ready: written[at].ready}
 			if !e.ready {
 				e.grade = unserved
 			}
@@ -175,7 +173,6 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
 	return out
 }
 
-// offers are those of all members.
 func (w *world) offers(key syncer.Key) (out []offer) {
 	for _, c := range w.members {
 		out = append(out, w.offersOf(c, key)...)
@@ -183,7 +180,7 @@ func (w *world) offers(key syncer.Key) (out []offer) {
 	return out
 }
 
-// of makes it what a pod is for a Service, and reports whether it is one of its endpoints.
+// of sets e to what a pod is for a Service, and reports whether it is one of its endpoints.
 func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now time.Time) bool {
 	if svc.Spec.Selector == nil || finished(p) || p.Status.PodIP == "" || !labels.ValidatedSetSelector(svc.Spec.Selector).Matches(labels.Set(p.Labels)) {
 		return false
@@ -220,19 +217,19 @@ func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now tim
 	return e.ports != ""
 }
 
-// united are ports as text.
+// united formats a set of ports.
 func united(ports []string) string {
 	slices.Sort(ports)
 	return strings.Join(slices.Compact(ports), " ")
 }
 
-// place is an endpoint: no two members have the same addresses, or UIDs.
+// place identifies an endpoint: no two members have the same addresses or UIDs.
 type place struct{ addr, uid string }
 
-// String names it for people.
+// String implements fmt.Stringer, with a short UID.
 func (p place) String() string { return fmt.Sprintf("%s (%s)", p.addr, p.uid[min(24, len(p.uid)):]) }
 
-// view is what stands of a replica in one kind of object, and how.
+// view is the endpoints in objects of one kind.
 type view map[place]entry
 
 type entry struct {
@@ -240,13 +237,13 @@ type entry struct {
 	ports, member string // as a slice says
 }
 
-// add adds an endpoint, which may stand in two objects.
+// add adds an endpoint, which may be in two objects.
 func (v view) add(at place, e entry) {
 	was := v[at]
 	v[at] = entry{was.ready || e.ready, united(strings.Fields(was.ports + " " + e.ports)), e.member}
 }
 
-// placesOf reads what stands in one object.
+// placesOf returns the endpoints in one object.
 func placesOf(o model.Object) view {
 	out := view{}
 	add := func(addr string, ref *corev1.ObjectReference, e entry) {
@@ -280,7 +277,7 @@ func placesOf(o model.Object) view {
 	return out
 }
 
-// some reports whether an endpoint of some kind stands.
+// some reports whether any endpoint matches.
 func (v view) some(is func(at place, e entry) bool) bool {
 	for at, e := range v {
 		if is(at, e) {
@@ -290,8 +287,8 @@ func (v view) some(is func(at place, e entry) bool) bool {
 	return false
 }
 
-// serve reports whether anything stands ready, has whether an endpoint stands, and anywhere whether
-// an address does.
+// serve reports whether any endpoint is ready, has whether it contains an endpoint, anywhere whether
+// it contains an address.
 func (v view) serve() bool { return v.some(func(_ place, e entry) bool { return e.ready }) }
 func (v view) has(it place) bool {
 	_, there := v[it]
@@ -301,13 +298,13 @@ func (v view) anywhere(addr string) bool {
 	return v.some(func(at place, _ entry) bool { return at.addr == addr })
 }
 
-// sorted are the keys of a map in an order that follows from nothing else.
+// sorted returns the keys of a map in a deterministic order.
 func sorted[K comparable, V any](of map[K]V) []K {
 	return slices.SortedFunc(maps.Keys(of), func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// stands is what stands of a replica in objects of a kind.
-func (w *world) stands(kind model.Kind, key syncer.Key) view {
+// published is what is published of a replica in objects of a kind.
+func (w *world) published(kind model.Kind, key syncer.Key) view {
 	out, name := view{}, key.String()
 	for _, o := range w.ingress.All(kind, key.Namespace) {
 		if o.GetAnnotations()[syncer.AnnotationReplica] == name && ours(o) {
@@ -319,7 +316,7 @@ func (w *world) stands(kind model.Kind, key syncer.Key) view {
 	return out
 }
 
-// ours reports whether an object is the installation's.
+// ours reports whether an object belongs to the installation.
 func ours(o model.Object) bool {
 	l := o.GetLabels()
 	namespace, name, _ := strings.Cut(o.GetAnnotations()[syncer.AnnotationReplica], "/")

@@ -1,8 +1,6 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
 package simulation
 
 import (
@@ -21,37 +19,36 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// world is all that there is in one case.
+// world is everything in one case.
 type world struct {
 	schedule
 	seed      uint64
 	ingress   *Cluster
 	members   []*Cluster // sorted by name
-	clusters  []*Cluster // they and the ingress cluster
+	clusters  []*Cluster // the members and the ingress cluster
 	processes []*Process
 	links     map[string]*link
 	laws      *laws
-	// pods are those that members ever had, by UID, and hand is who had an address written by hand.
+	// pods are all that members ever had, by UID; hand maps hand-written addresses to their members.
 	pods map[string]*podTruth
 	hand map[string]string
-	// config is what the file says; record is by which UIDs members are known.
+	// config is the current configuration; record has the UIDs on record, by member.
 	config *Config
 	record map[string]string
-	// obstacles are what admission refuses, or lets hang; edits is true while it changes what is written.
+	// obstacles are what admission refuses, or lets hang; edits is true while it mutates what is written.
 	obstacles []obstacle
 	edits     bool
-	// at is when something last happened, by a word and the name of what it happened to.
+	// at is when something last happened, by event and, for some, the name of the object.
 	at map[string]time.Duration
-	// pending are the ends of what goes on for a while; lived is when a member last changed.
+	// pending are the ends of acts that last for a while; lived is when a member last changed.
 	pending []func()
 	lived   time.Duration
-	// notes are what happened, for people; nil: nobody wants to know. met counts what did, see
-	// Result.
+	// notes and met: see Run and Result.
 	notes *strings.Builder
 	met   map[string]int
 }
 
-// What happens, for world.at.
+// The events of world.at.
 const (
 	configured = "configured"
 	obstructed = "an obstacle has gone"
@@ -62,10 +59,10 @@ const (
 	lied       = "lists have lacked what is there: "
 	saved      = "saved: "
 	restored   = "restored: "
-	thawed     = "stood still until: "
+	thawed     = "frozen until: "
 )
 
-// lately reports whether something happened, and a Lease has not run out since.
+// lately reports whether something happened less than the duration of a Lease ago.
 func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[what] < leaseTime }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
@@ -102,14 +99,14 @@ func (w *world) sweep() {
 	w.after(sweepEvery, w.sweep)
 }
 
-// until has something end after a while, or when all faults do.
+// until schedules the end of something, which heal may bring forward.
 func (w *world) until(d time.Duration, do func()) {
 	n := len(w.pending)
 	w.pending = append(w.pending, do)
 	w.after(d, func() { w.end(n) })
 }
 
-// end ends what has not ended yet.
+// end runs a pending end, once.
 func (w *world) end(n int) {
 	if do := w.pending[n]; do != nil {
 		w.pending[n] = nil
@@ -117,14 +114,14 @@ func (w *world) end(n int) {
 	}
 }
 
-// note tells people what happened.
+// note adds a comment to the notes.
 func (w *world) note(format string, of ...any) {
 	if w.notes != nil {
 		fmt.Fprintf(w.notes, "# %s %s\n", w.now, fmt.Sprintf(format, of...))
 	}
 }
 
-// link is that of a process to a cluster. It outlives the process.
+// link returns the link of a process to a cluster. It outlives the process.
 func (w *world) link(process string, c *Cluster) *link {
 	name := process + ">" + c.name
 	if w.links[name] == nil {
@@ -133,8 +130,8 @@ func (w *world) link(process string, c *Cluster) *link {
 	return w.links[name]
 }
 
-// changed takes in that something of a cluster changed, and has the controllers of the ingress
-// cluster do their part.
+// changed records a change in a cluster, and schedules the reactions of the ingress cluster's
+// controllers.
 func (w *world) changed(c *Cluster, ch model.Change) {
 	o := ch.Object()
 	if w.notes != nil && model.KindOf(o) != model.Leases {
@@ -145,7 +142,7 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
 		w.observe(c, ch)
-	case service && ch.After == nil: // the garbage collector: what a Service owned that is gone goes, too
+	case service && ch.After == nil: // the garbage collector deletes what the Service owned
 		w.at[gone+model.IDOf(svc).String()] = w.now
 		w.after(c.within(100*time.Millisecond, 3*time.Second), func() {
 			for _, o := range c.All(model.EndpointSlices, svc.Namespace) {
@@ -154,7 +151,7 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 				}
 			}
 		})
-	case service && len(svc.Spec.Selector) > 0: // the endpoints controller: it finds no pods for a selector
+	case service && len(svc.Spec.Selector) > 0: // the endpoints controller finds no pods for a selector
 		w.after(c.within(100*time.Millisecond, time.Second), func() {
 			if now := model.Of[*corev1.Service](c.Server, model.IDOf(svc)); now != nil && len(now.Spec.Selector) > 0 {
 				model.Edit(c.Server, model.Endpoints.ID(svc.Namespace, svc.Name), func(o *corev1.Endpoints) { o.Subsets = nil })
@@ -163,10 +160,10 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 	}
 }
 
-// leader is the process that may write; nil: none may.
+// leader is the process that may write, nil if none may.
 func (w *world) leader() *Process { return first(w.processes, (*Process).leads) }
 
-// describe says for people what a change is.
+// describe describes a change for people.
 func describe(c model.Change) string {
 	id := model.IDOf(c.Object())
 	switch o := c.After.(type) {
@@ -183,26 +180,26 @@ func describe(c model.Change) string {
 // instance is the name of the installation.
 const instance = "sim"
 
-// Config is what the configuration file says. One that is in use is never changed.
+// Config is the content of the configuration file. It is immutable once in use.
 type Config struct {
 	reconcile.Settings
 	Members  []MemberConfig // sorted by name
-	Failover bool           // orders members by their names
+	Failover bool           // the members' names are the failover order
 	Excluded string         // a namespace that may not be written to
 }
 
-// MemberConfig is what it says of one member.
+// MemberConfig is the configuration of one member.
 type MemberConfig struct {
 	member.Config
 	Name string
 }
 
-// only has a stream for each of some namespaces; nil: one for all.
+// only restricts a member to namespaces with a stream each; nil: one stream for all.
 func (m *MemberConfig) only(namespaces []string) {
 	m.Namespaces, m.Covers = namespaces, func(namespace string) bool { return namespaces == nil || slices.Contains(namespaces, namespace) }
 }
 
-// member is what it says of one; nil: it is not configured.
+// member returns the configuration of a member, nil if it is not configured.
 func (c *Config) member(name string) *MemberConfig {
 	if at := slices.IndexFunc(c.Members, func(m MemberConfig) bool { return m.Name == name }); at >= 0 {
 		return &c.Members[at]
@@ -210,7 +207,7 @@ func (c *Config) member(name string) *MemberConfig {
 	return nil
 }
 
-// place is a member's in the failover order.
+// place is a member's place in the failover order.
 func (c *Config) place(name string) int {
 	if !c.Failover {
 		return 0
@@ -218,7 +215,7 @@ func (c *Config) place(name string) int {
 	return int(name[0] - 'a')
 }
 
-// reconfigure writes the configuration file, which each process reads soon.
+// reconfigure changes the configuration file, which each process applies soon.
 func (w *world) reconfigure(change func(*Config)) bool {
 	c := *w.config
 	c.Members = slices.Clone(c.Members)

@@ -1,9 +1,9 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package buildcache keeps executables that the end-to-end tests build, in the user's cache directory and never in a
-// source tree. A name in the cache is always a whole file with content that does not change, so that a process can run
-// it while others build; locks between processes see to it that nothing is built twice at the same time.
+// Package buildcache stores executables that the end-to-end tests build, in the user's cache directory and never in a
+// source tree. A file in the cache is always complete and never changes, so that a process can run it while others
+// build; locks between processes prevent that something is built twice at the same time.
 package buildcache
 
 import (
@@ -23,8 +23,8 @@ import (
 	"tributary.dev/tributary/e2e/cluster/reserve"
 )
 
-// unused is how long a file is kept that nobody asks for. A server executable has over 100 MB, and each change of go.mod
-// makes another.
+// unused is how long an unused file is retained. A server executable has over 100 MB, and each change of go.mod makes
+// another.
 const unused = 3 * 24 * time.Hour
 
 // Dir returns the cache directory, which exists after the call.
@@ -37,13 +37,13 @@ func Dir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// Has tells whether the file is there, and marks it as used.
+// Has reports whether the file exists, and marks it as used.
 func Has(path string) bool {
 	now := time.Now()
 	return os.Chtimes(path, now, now) == nil
 }
 
-// Prune removes files of that prefix which nobody used for days. A failure does no harm: the next call tries again.
+// Prune removes files with that prefix which were not used for days. A failure does no harm: the next call tries again.
 func Prune(dir, prefix string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func Prune(dir, prefix string) {
 	}
 }
 
-// Pin gives the file a second name, derived from its content, that stays what it is when the file is replaced.
+// Pin links the file under a second name, derived from its content, which stays valid when the file is replaced.
 func Pin(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func Pin(path string) (string, error) {
 }
 
 // ModuleDir returns the directory of the module tributary.dev/tributary/e2e: where this package was compiled from, or,
-// if that is gone or was trimmed away, what is found above the working directory.
+// if that is gone or was trimmed, a parent of the working directory.
 func ModuleDir() (string, error) {
 	var candidates []string
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
@@ -102,8 +102,8 @@ func ModuleDir() (string, error) {
 	return "", errors.New("the source of module tributary.dev/tributary/e2e was not found: run this inside the repository")
 }
 
-// Lock waits for an exclusive lock on a file, which is created if necessary; waiting, if given, is called once when
-// there is something to wait for. Close the file to unlock; the end of the process unlocks too.
+// Lock waits for an exclusive lock on a file, which is created if necessary; waiting, unless nil, is called once if it
+// has to wait. Close the file to unlock; the end of the process unlocks too.
 func Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

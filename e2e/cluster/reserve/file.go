@@ -1,8 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reserve keeps what test programs of one machine share apart: files and ports. The kernel lets go of a
-// reservation when the process ends, however it does. No program of the product imports this package, only tests and e2e do.
+// Package reserve reserves files and ports for one of several test programs on a machine. The kernel drops a reservation
+// when the process ends, however it does. Only tests and e2e import this package.
 package reserve
 
 import (

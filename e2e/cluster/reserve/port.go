@@ -15,9 +15,9 @@ import (
 )
 
 // A port must stay ours while nobody listens on it: until a process of the test does, or while a server is killed and
-// started again. One that the kernel gave for port 0 and that was let go may be anybody's next. The range
-// lies below the one from which Linux takes ports for outgoing connections, and a lock on a file per port, which the
-// kernel drops when this process ends, keeps test packages that run at the same time apart.
+// restarted. One that the kernel assigned for port 0 may be assigned again once it is closed. The range lies below
+// the one from which Linux assigns ports to outgoing connections, and a lock on a file per port, which the kernel
+// drops when this process ends, prevents that test packages that run at the same time use the same port.
 const (
 	firstPort = 20000
 	portCount = 12000

@@ -28,18 +28,18 @@ func TestFileIsReservedOnce(t *testing.T) {
 	again.Close()
 }
 
-// A port is given once, one can listen on it, and the kernel does not give it to who asks for any.
+// A port is returned once, can be listened on, and is not one that the kernel assigns for port 0.
 func TestPortIsReservedOnce(t *testing.T) {
-	given := map[int]bool{}
+	seen := map[int]bool{}
 	for range 100 {
 		port, err := Port()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if given[port] || port < firstPort || port >= firstPort+portCount {
-			t.Errorf("port %d was given", port)
+		if seen[port] || port < firstPort || port >= firstPort+portCount {
+			t.Errorf("port %d was returned", port)
 		}
-		given[port] = true
+		seen[port] = true
 		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			t.Fatal(err)

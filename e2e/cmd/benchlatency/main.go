@@ -90,7 +90,7 @@ func main() {
 	}
 }
 
-// run starts the clusters and both programs, measures and prints; met tells
+// run starts the clusters and both programs, measures and prints; met reports
 // whether every goal was reached.
 func run(ctx context.Context, s settings) (met bool, err error) {
 	f, err := fleet.Start(ctx, fleet.Options{Members: []string{memberName}})
@@ -114,7 +114,7 @@ func run(ctx context.Context, s settings) (met bool, err error) {
 		}
 		defer stopRelay()
 	}
-	if err := replicaStands(ctx, f); err != nil {
+	if err := replicaExists(ctx, f); err != nil {
 		return false, err
 	}
 	results, err := measure(ctx, f, arms, s)
@@ -132,7 +132,7 @@ func run(ctx context.Context, s settings) (met bool, err error) {
 	return met, nil
 }
 
-// The relay's objects carry one name a kind; tributary's replica is "web".
+// The relay's objects have one name per kind; tributary's replica is "web".
 func relayObject(kind latency.Kind) string {
 	if kind == latency.Endpoints {
 		return "relay-endpoints"
@@ -196,8 +196,8 @@ func startTributary(ctx context.Context, f *fleet.Fleet, o fleet.TributaryOption
 	return p, nil
 }
 
-// replicaStands waits for the first fill, so that no arm measures it.
-func replicaStands(ctx context.Context, f *fleet.Fleet) error {
+// replicaExists waits for the first fill, so that no arm measures it.
+func replicaExists(ctx context.Context, f *fleet.Fleet) error {
 	return fleet.Eventually(ctx, 30*time.Second, func(ctx context.Context) error {
 		endpoints, err := f.Ingress.Client.CoreV1().Endpoints(namespace).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {

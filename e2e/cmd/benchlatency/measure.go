@@ -21,10 +21,10 @@ import (
 // series are the samples of one arm by what had to become visible.
 type series map[string][]time.Duration
 
-// What an arm's samples are filed under, beside the kinds themselves.
+// The key of an arm's samples beside the kinds themselves.
 const bothKinds = "both kinds"
 
-// measure lets the arms take turns until each has its samples.
+// measure alternates between the arms until each has its samples.
 func measure(ctx context.Context, f *fleet.Fleet, arms []latency.Arm, s settings) (map[string]series, error) {
 	observer := &latency.Observer{Member: f.Member(memberName).Client, Ingress: f.Ingress.Client, Patience: 30 * time.Second}
 	results := map[string]series{}
@@ -53,7 +53,7 @@ func measure(ctx context.Context, f *fleet.Fleet, arms []latency.Arm, s settings
 	return results, nil
 }
 
-func takeTurn(ctx context.Context, session *latency.Session, n int, pause time.Duration, keep bool, into series) error {
+func takeTurn(ctx context.Context, session *latency.Session, n int, pause time.Duration, record bool, into series) error {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for range n {
@@ -61,7 +61,7 @@ func takeTurn(ctx context.Context, session *latency.Session, n int, pause time.D
 		if err != nil {
 			return err
 		}
-		if keep {
+		if record {
 			into.add(sample)
 		}
 		<-ticker.C
@@ -140,7 +140,7 @@ func row(w io.Writer, what, program string, d []time.Duration) {
 	fmt.Fprintf(w, "%s\t%s\t%d\t%.2f\t%.2f\t%.2f\n", what, program, len(d), ms(0.5), ms(0.9), ms(0.99))
 }
 
-// cpuModel names the processor, which a published figure must say.
+// cpuModel names the processor, which belongs to a published figure.
 func cpuModel() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // stages are the steps of a change record, in the order of the flow.
 var stages = []string{"queue", "compute", "write_endpoints", "write_slices", "total"}
 
-// ownStages collects what tributary itself recorded of the changes it was
-// measured by. It explains a figure; no figure is made from it.
+// ownStages collects what tributary itself recorded of the measured changes. It
+// explains figures; no figure is computed from it.
 func ownStages(ctx context.Context, p *fleet.Tributary) (series, error) {
 	body, err := p.Get(ctx, "/debug/changes?service="+namespace+"/web")
 	if err != nil {

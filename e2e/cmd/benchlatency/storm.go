@@ -29,9 +29,9 @@ import (
 	"tributary.dev/tributary/e2e/latency"
 )
 
-// In a storm all Services of a member are relabelled as fast as its API server takes it,
-// and meanwhile pods turn not ready. The relay forwards those and nothing else; tributary
-// has to write every relabelled replica, too. The relay's storm is the same without a
+// In a storm all Services of a member are relabelled as fast as its API server accepts it,
+// and meanwhile pods become not ready. The relay forwards only the latter; tributary has
+// to write every relabelled replica, too. The relay's storm is the same without a
 // tributary, repeated until it has lasted as long.
 
 const (
@@ -39,14 +39,14 @@ const (
 	stormLabel     = "storm"
 	// basePort is below the ports that pods get in a storm of ports.
 	basePort = 9000
-	// stormWriters relabel at once.
+	// stormWriters is how many goroutines relabel.
 	stormWriters = 16
-	// stormSettle is for what the servers have to do after a fill.
+	// stormSettle is the pause for the servers after a fill.
 	stormSettle = 2 * time.Second
 )
 
-// stormArm is what the pods of one storm go through. binary is that of tributary, empty
-// for the null relay alone.
+// stormArm is what carries the changes of one storm: the tributary binary, or the null relay
+// alone if it is "".
 type stormArm struct{ name, binary string }
 
 // stormResult are the removals of one arm, those of a relay beside it, and how long it
@@ -87,7 +87,7 @@ func runStorm(ctx context.Context, s settings) (met bool, err error) {
 	storm := &storm{fleet: f, services: s.services, ports: s.ports, pause: s.pause, arms: arms, clear: s.former != ""}
 	for round := range s.rounds {
 		for i := range contenders {
-			c := contenders[(i+round)%len(contenders)] // who is first changes
+			c := contenders[(i+round)%len(contenders)] // the order rotates
 			if err := storm.measure(ctx, c, results[c.name]); err != nil {
 				return false, fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
 			}
@@ -103,7 +103,7 @@ func populateStorm(ctx context.Context, f *fleet.Fleet, n int) error {
 	if err := member.CreateNamespaces(ctx, stormNamespace); err != nil {
 		return err
 	}
-	// The process that relabels uses the kubeconfig there is.
+	// The process that relabels uses the existing kubeconfig.
 	relabels := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"patch"}}
 	if err := member.Grant(ctx, fleet.ProductUser, append(fleet.MemberRules(), relabels)...); err != nil {
 		return err
@@ -125,14 +125,14 @@ type storm struct {
 	ports    bool // they change, too
 	pause    time.Duration
 	arms     []latency.Arm
-	// raised counts the relabellings: each gives another value.
+	// raised counts the relabellings: each sets another value.
 	raised int
-	// clear has each tributary make its replicas anew, for another version may take those
-	// of the one before for somebody else's.
+	// clear makes each tributary recreate its replicas, because another version may consider
+	// them somebody else's.
 	clear bool
 }
 
-// cleared takes away what a tributary that has ended has made.
+// cleared deletes what a tributary that has ended has created.
 func (s *storm) cleared(ctx context.Context) error {
 	client := s.fleet.Ingress.Client
 	for _, ns := range []string{stormNamespace, namespace} {
@@ -148,7 +148,7 @@ func (s *storm) cleared(ctx context.Context) error {
 	return nil
 }
 
-// measure raises one storm, and flips pods until it has passed.
+// measure raises one storm, and flips pods until it is over.
 func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) (err error) {
 	flipped := s.arms[1:2] // the relay's Endpoints
 	if c.name != relayAlone {
@@ -207,7 +207,7 @@ func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) (err
 }
 
 // relayStorms is how many relabellings in a row last about as long as one that tributary
-// carries on.
+// replicates.
 const relayStorms = 3
 
 // raise relabels all Services and returns when the replicas have the label, too; without
@@ -233,7 +233,7 @@ func (s *storm) raise(ctx context.Context, replicas bool) error {
 	return nil
 }
 
-// value is that of the label after the last storm.
+// value is the label's value after the last storm.
 func (s *storm) value() string { return fmt.Sprint("v", s.raised) }
 
 // relabel runs in a process of its own, so that it shares no connection with the
@@ -320,9 +320,9 @@ func (s *storm) watchReplicas(ctx context.Context, value string) (wait func() er
 	}, nil
 }
 
-// filled waits until all replicas stand as they should, so that no arm measures the fill.
+// filled waits until all replicas are complete, so that no arm measures the fill.
 func (s *storm) filled(ctx context.Context) error {
-	if err := replicaStands(ctx, s.fleet); err != nil {
+	if err := replicaExists(ctx, s.fleet); err != nil {
 		return err
 	}
 	value := ""
@@ -334,14 +334,14 @@ func (s *storm) filled(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stand := 0
+		complete := 0
 		for i := range list.Items {
 			if list.Items[i].Labels[stormLabel] == value {
-				stand++
+				complete++
 			}
 		}
-		if stand < s.services {
-			return fmt.Errorf("%d of %d replicas stand", stand, s.services)
+		if complete < s.services {
+			return fmt.Errorf("%d of %d replicas are complete", complete, s.services)
 		}
 		return nil
 	})

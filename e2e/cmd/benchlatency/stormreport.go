@@ -15,7 +15,7 @@ import (
 	"tributary.dev/tributary/e2e/latency"
 )
 
-// stormLimit is how many times the relay's quantile of removals may be.
+// stormLimit is the most that a quantile of removals may be, as a multiple of the relay's.
 const stormLimit = 1.5
 
 func reportStorm(contenders []stormArm, results map[string]*stormResult, random *rand.Rand) (met bool) {

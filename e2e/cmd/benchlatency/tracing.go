@@ -26,7 +26,7 @@ import (
 // of the median with everything off.
 const tracingGoal = 1.05
 
-// settling is the number of flips after each start that are thrown away.
+// settling is the number of flips after each start that are discarded.
 const settling = 30
 
 // tracingArm is one way of running tributary.
@@ -88,7 +88,7 @@ func (a *tracingArm) takeTurn(ctx context.Context, f *fleet.Fleet, arm latency.A
 		return err
 	}
 	defer p.Kill()
-	if err := replicaStands(ctx, f); err != nil {
+	if err := replicaExists(ctx, f); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -117,7 +117,7 @@ func (a *tracingArm) takeTurn(ctx context.Context, f *fleet.Fleet, arm latency.A
 	return p.Stop(stopping)
 }
 
-// sink takes what a traced tributary sends: it reads all of it and keeps nothing.
+// sink reads what a traced tributary sends, and discards it.
 type sink struct {
 	url                       string
 	server                    *http.Server
@@ -172,7 +172,7 @@ func (s *sink) follow(ctx context.Context, url string) error {
 	return nil
 }
 
-// reportTracing prints both arms and their ratio; met tells whether the goal was
+// reportTracing prints both arms and their ratio; met reports whether the goal was
 // reached, or missed by no more than chance explains.
 func reportTracing(w io.Writer, on, off series, random *rand.Rand) (met bool) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

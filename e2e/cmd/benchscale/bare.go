@@ -23,21 +23,21 @@ import (
 	"tributary.dev/tributary/e2e/latency"
 )
 
-// The bare arms are processes of their own: one reads all that tributary reads and lets go of it, one keeps it in
-// client-go's informers, and one takes the events of pods off the wire and does not look at them.
+// The bare arms are processes of their own: one reads all that tributary reads and drops it, one stores it in client-go's
+// informers, and one reads the events of pods from the connection without decoding them.
 const (
 	readOnce    = "read"
 	readAndKeep = "informers"
 	watchOnly   = "watch"
 )
 
-// figures are what a bare arm says of itself when it has read everything.
+// figures are what a bare arm reports when it has read everything.
 type figures struct {
 	Seconds float64
 	Heap    uint64 // in use after a collection, bytes
 }
 
-// bare is the process of a bare arm. It ends when its standard input does.
+// bare is the main function of a bare arm. It ends when its standard input does.
 func bare(arm, ingress string, members []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -101,7 +101,7 @@ func bare(arm, ingress string, members []string) error {
 	return err
 }
 
-// pages makes one function of the list functions of all kinds.
+// pages adapts the list function of any kind.
 func pages[L kruntime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
 	return func(ctx context.Context, o metav1.ListOptions) (kruntime.Object, error) { return list(ctx, o) }
 }
@@ -116,7 +116,7 @@ func (b *bench) bareArm(ctx context.Context, arm string) (f figures, pid int, en
 	for _, m := range b.fleet.Members {
 		args = append(args, m.Kubeconfig)
 	}
-	for _, s := range b.stands {
+	for _, s := range b.stubs {
 		args = append(args, s.kubeconfig)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)

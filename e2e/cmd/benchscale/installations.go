@@ -19,10 +19,10 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// installations are those of one arm.
+// installations are the installations of one arm.
 type installations []*fleet.Tributary
 
-// installations starts an arm's, each with its share of the namespaces.
+// installations starts those of an arm, each with its share of the namespaces.
 func (b *bench) installations(ctx context.Context, a *arm) (all installations, err error) {
 	defer func() {
 		if err != nil {
@@ -50,8 +50,7 @@ func (b *bench) installations(ctx context.Context, a *arm) (all installations, e
 	return all, nil
 }
 
-// edit adds what is served to a configuration, and makes it that of one of n installations, which reads and writes every
-// n-th namespace.
+// edit adds the served members to a configuration, and restricts it to every n-th namespace for one of n installations.
 func (b *bench) edit(config string, i, n int) error {
 	text, err := os.ReadFile(config)
 	if err != nil {
@@ -72,7 +71,7 @@ func (b *bench) edit(config string, i, n int) error {
 	}
 	if b.served {
 		var members []map[string]any
-		for _, s := range b.stands {
+		for _, s := range b.stubs {
 			members = append(members, map[string]any{"name": s.name, "kubeconfig": s.kubeconfig})
 		}
 		c["clusters"] = members
@@ -83,7 +82,7 @@ func (b *bench) edit(config string, i, n int) error {
 	return os.WriteFile(config, text, 0o600)
 }
 
-// each does something with all of them at the same time.
+// each calls do for all of them concurrently.
 func (all installations) each(do func(t *fleet.Tributary) error) error {
 	var group errgroup.Group
 	for _, t := range all {
@@ -98,7 +97,7 @@ func (all installations) kill() {
 	}
 }
 
-// resident is the sum of a figure of /proc/PID/status in MiB.
+// resident sums a figure of /proc/PID/status in MiB.
 func (all installations) resident(field string) (sum float64) {
 	for _, t := range all {
 		sum += resident(t.PID(), field)
@@ -114,7 +113,7 @@ func (all installations) cpu() (sum time.Duration) {
 	return sum
 }
 
-// resident is a figure of /proc/PID/status in MiB.
+// resident returns a figure of /proc/PID/status in MiB.
 func resident(pid int, field string) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -66,13 +66,13 @@ func main() {
 	}
 }
 
-// arm is a tributary, or several installations of it that share the namespaces, and what was measured of them together.
+// arm is a tributary, or several installations of it that share the namespaces, and their results together.
 type arm struct {
 	name, binary                 string
 	shards                       int
 	fill                         time.Duration
 	starts                       []time.Duration
-	written                      bool // a start wrote something
+	written                      bool // whether a start wrote something
 	filled, started, peak, event float64
 	bareEvent                    float64 // of a bare watch at the same time
 }
@@ -89,7 +89,7 @@ func run(ctx context.Context, s settings) error {
 	defer f.Close()
 	b := &bench{settings: s, fleet: f}
 	defer func() {
-		for _, one := range b.stands {
+		for _, one := range b.stubs {
 			one.close()
 		}
 	}()

@@ -28,12 +28,12 @@ import (
 type bench struct {
 	settings
 	fleet *fleet.Fleet
-	// stands are what stands for members, with -served.
-	stands []*served
+	// stubs are the servers in place of members, with -served.
+	stubs []*served
 }
 
-// measure takes an arm through a fill, starts with nothing to write beside bare reads, and events that change nothing. The
-// replicas are taken away before.
+// measure deletes the replicas, and then measures of an arm a fill, starts with nothing to write beside bare reads, and
+// events that change nothing.
 func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err error) {
 	if err := b.clear(ctx); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	return reads, shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) })
 }
 
-// ready asks often enough for a start of seconds: the answer takes a walk over all Services, which must not be what is measured.
+// ready polls just often enough for a start of seconds: each response walks over all Services, which must not be measured.
 func ready(ctx context.Context, t *fleet.Tributary) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -116,8 +116,8 @@ func ready(ctx context.Context, t *fleet.Tributary) error {
 	}
 }
 
-// irrelevant changes pods in what no endpoint shows, and returns what each event cost in microseconds of CPU, and what it
-// cost a bare watch, which first reads all pods once.
+// irrelevant changes fields of pods that no endpoint shows, and returns what each event cost in microseconds of CPU, and
+// what it cost a bare watch, which first reads all pods once.
 func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bare float64, err error) {
 	if b.events == 0 {
 		return 0, 0, nil
@@ -163,8 +163,8 @@ func (b *bench) informers(ctx context.Context) (f figures, err error) {
 	return f, err
 }
 
-// bareFill is the loop of the same writes: a tenth of the replicas, in a namespace of its own, as large as tributary
-// makes them. It returns replicas a second.
+// bareFill is a bare loop of the same writes: a tenth of the replicas, in a namespace of its own, as large as tributary's.
+// It returns replicas per second.
 func (b *bench) bareFill(ctx context.Context) (float64, error) {
 	const namespace, uid = "bare", "00000000-0000-4000-8000-000000000000"
 	if err := b.fleet.Ingress.CreateNamespaces(ctx, namespace); err != nil {
@@ -225,7 +225,7 @@ func (b *bench) bareFill(ctx context.Context) (float64, error) {
 	return rate, b.clear(context.WithoutCancel(ctx), namespace)
 }
 
-// clear takes all replicas away.
+// clear deletes all replicas.
 func (b *bench) clear(ctx context.Context, in ...string) error {
 	if in == nil {
 		for i := range namespaces {
@@ -245,7 +245,7 @@ func (b *bench) clear(ctx context.Context, in ...string) error {
 	return group.Wait()
 }
 
-// count is how many Endpoints and slices there are, those of the API server itself aside.
+// count counts Endpoints and slices, except those of the API server itself.
 func (b *bench) count(ctx context.Context) (endpoints, slices int64, err error) {
 	one := metav1.ListOptions{Limit: 1}
 	e, err := b.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, one)
@@ -265,7 +265,7 @@ func (b *bench) count(ctx context.Context) (endpoints, slices int64, err error) 
 	return rest(e.ListMeta), rest(s.ListMeta), nil
 }
 
-// newest is the highest resourceVersion of any replica.
+// newest returns the highest resourceVersion of any replica.
 func (b *bench) newest(ctx context.Context) (newest uint64, err error) {
 	take := func(m metav1.ObjectMeta) {
 		v, _ := strconv.ParseUint(m.ResourceVersion, 10, 64)

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// namespaces hold the Services.
+	// namespaces is how many namespaces the Services are in.
 	namespaces = 40
-	// spread is in how many members a Service is.
+	// spread is how many members have a Service.
 	spread = 3
 )
 
@@ -30,7 +30,7 @@ func (b *bench) in(member, service int) bool {
 	return (member-service%b.members+b.members)%b.members < min(spread, b.members)
 }
 
-// of are the Services of a member, each how many pods one has there.
+// of returns the Services of a member; each has this many pods there.
 func (b *bench) of(member int) (services []int) {
 	for i := range b.services {
 		if b.in(member, i) {
@@ -42,7 +42,7 @@ func (b *bench) of(member int) (services []int) {
 
 func (b *bench) each() int { return b.pods / min(spread, b.members) }
 
-// populate stores Services and pods in all members, or prepares those that are served, and makes their namespaces in all
+// populate stores Services and pods in all members, or prepares served members, and creates the namespaces in all
 // clusters.
 func (b *bench) populate(ctx context.Context) error {
 	var names []string
@@ -60,7 +60,7 @@ func (b *bench) populate(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			b.stands = append(b.stands, s)
+			b.stubs = append(b.stubs, s)
 			continue
 		}
 		s, of, each := b.fleet.Members[m], b.of(m), b.each()
@@ -83,7 +83,7 @@ func newService(i int) *corev1.Service {
 	return s
 }
 
-// pod is as large as real ones are: with an environment, an owner and managed fields.
+// pod returns a pod as large as real ones: with an environment, an owner and managed fields.
 func (b *bench) pod(service, i int) *corev1.Pod {
 	name := fmt.Sprintf("%s-5d4f8c7b9-%05x", serviceName(service), i)
 	p := fleet.NewPod(namespaceOf(service), name, serviceName(service))

@@ -28,17 +28,17 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// served is a member that is no cluster: a server that lists, page by page, and watches what was prepared, in which nothing
-// ever changes. A hundred of them take less than one API server does.
+// served is a server in place of a member: it lists, page by page, and watches prepared objects, which never change. A
+// hundred of them need less than one API server.
 type served struct {
 	name, kubeconfig string
-	uid              types.UID // of its namespace kube-system, which tells clusters apart
+	uid              types.UID // of its namespace kube-system, the cluster's identity
 	server           *httptest.Server
-	// lists hold the bytes of all objects of a resource.
+	// lists are the encoded objects of each resource.
 	lists map[string][][]byte
 }
 
-// revision is that of all that is served.
+// revision is the revision of all objects.
 const revision = "1000000"
 
 // serve serves a member with its Services and pods, each with an address of its own, until it is closed.
@@ -78,13 +78,13 @@ func (b *bench) serve(m int) (*served, error) {
 	return s, err
 }
 
-// close ends its server, and the watches that are open.
+// close ends its server and open watches.
 func (s *served) close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
 }
 
-// add takes an object in as it is sent in a list: without its envelope.
+// add adds an object as it is encoded in a list: without its envelope.
 func (s *served) add(resource string, o metav1.Object, next func() netip.Addr) error {
 	o.SetResourceVersion(strconv.Itoa(len(s.lists[resource]) + 1))
 	text, err := fleet.Stored(o, next)
@@ -99,7 +99,7 @@ func (s *served) add(resource string, o metav1.Object, next func() netip.Addr) e
 	return nil
 }
 
-// ServeHTTP answers as an API server does. What was not prepared is empty.
+// ServeHTTP answers as an API server does. Lists of other resources are empty.
 func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	watches := q.Get("watch") == "true" || q.Get("watch") == "1"
@@ -123,7 +123,7 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kinds are those of what is listed, with their group and version.
+// kinds are the kinds that are listed, with their group and version.
 var kinds = map[string][2]string{
 	"pods": {"v1", "Pod"}, "services": {"v1", "Service"}, "endpoints": {"v1", "Endpoints"}, "endpointslices": {"discovery.k8s.io/v1", "EndpointSlice"},
 }
@@ -159,7 +159,7 @@ func envelope(version, kind string, content []byte) []byte {
 	return append([]byte("k8s\x00"), text...)
 }
 
-// watch keeps a stream open for as long as was asked for, with a bookmark shortly before its end.
+// watch holds a stream open for the requested time, with a bookmark shortly before its end.
 func (s *served) watch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
 	w.WriteHeader(http.StatusOK)

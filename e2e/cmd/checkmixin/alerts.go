@@ -21,13 +21,13 @@ import (
 // limit is how long an alert may take to fire or to end.
 const limit = 90 * time.Second
 
-// trouble is something that an alert must notice.
+// trouble is the cause of an alert.
 type trouble struct {
 	alert       string
 	begin, mend func(context.Context) error
 }
 
-// checkAlerts brings troubles about, one after the other.
+// checkAlerts causes the alerts, one after the other.
 func checkAlerts(ctx context.Context, server *prometheus, s *scene) error {
 	member := s.fleet.Member("idc-b").APIServer()
 	ingress := s.fleet.Ingress.APIServer()
@@ -73,15 +73,15 @@ func (s *scene) claim(ctx context.Context) error {
 	return nil
 }
 
-// unclaim does what the conflict asks for.
+// unclaim resolves the conflict.
 func (s *scene) unclaim(ctx context.Context) error {
 	return s.fleet.Ingress.Client.CoreV1().Services(namespace).Delete(ctx, claimed, metav1.DeleteOptions{})
 }
 
-// month is more than what an alert about the end of a credential calls soon.
+// month is longer than the period before expiry in which a credential has an alert.
 const month = 30 * 24 * time.Hour
 
-// endsIn gives tributary a token for a member that says when it ends.
+// endsIn sets tributary's token for a member to one that expires after a time.
 func endsIn(ctx context.Context, site *fleet.Site, after time.Duration) error {
 	const namespace, name = "tributary-system", "tributary" // as fleet.ProductUser
 	if err := site.CreateNamespaces(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {

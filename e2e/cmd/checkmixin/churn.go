@@ -32,7 +32,7 @@ func churnAll(ctx context.Context, f *fleet.Fleet, load time.Duration) error {
 	return ctx.Err()
 }
 
-// churn runs pods of one member until ctx is done. Of each app the last five live: as one comes, the oldest turns not ready,
+// churn runs pods of one member until ctx is done. Of each app the last five live: as one comes, the oldest becomes not ready,
 // terminates and goes.
 func churn(ctx context.Context, site *fleet.Site) error {
 	alive := map[string][]string{}

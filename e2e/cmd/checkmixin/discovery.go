@@ -58,7 +58,7 @@ func discoveryJobs(ctx context.Context, ingress *fleet.Site, dir string) (string
 	return fmt.Sprintf(discoveries, path, namespace+"/"+scraped+"/"+fleet.PodPortName), os.WriteFile(path, text, 0o600)
 }
 
-// village is the pods that can be reached: each has an address and answers at it.
+// village is a set of pods that each have an address and answer at it.
 type village struct {
 	link    *podnet.Link
 	members map[string]*fleet.Site  // by pod
@@ -82,7 +82,7 @@ func settle(ctx context.Context, f *fleet.Fleet, link *podnet.Link) (*village, e
 	return v, nil
 }
 
-// move gives a pod an address, has it answer there, and then reports it ready.
+// move assigns an address to a pod, serves there, and then reports the pod ready.
 func (v *village) move(ctx context.Context, site *fleet.Site, name string) error {
 	pod := fleet.NewPod(namespace, name, scraped)
 	pod.Status.PodIP = site.NextIP().String()
@@ -124,8 +124,8 @@ func instanceOf(pod *corev1.Pod) string {
 	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(fleet.PodPort))
 }
 
-// checkDiscovery lets Prometheus find the pods of two members through the replica,
-// scrape them, and lose those that go.
+// checkDiscovery makes Prometheus find the pods of two members through the replica,
+// scrape them, and drop those that go.
 func checkDiscovery(ctx context.Context, server *prometheus, f *fleet.Fleet, link *podnet.Link) error {
 	v, err := settle(ctx, f, link)
 	defer v.close()
@@ -141,7 +141,7 @@ func checkDiscovery(ctx context.Context, server *prometheus, f *fleet.Fleet, lin
 	}{
 		{"%d pods of two members are found and scraped", func() error { return nil }, ""},
 		{"the target of a pod that was removed is gone, %d are scraped", func() error { return v.leave(ctx, gone) }, ""},
-		{"the target of a pod that turned not ready is gone, %d are scraped", func() error { return b.MarkNotReady(ctx, namespace, unready) }, unready},
+		{"the target of a pod that became not ready is gone, %d are scraped", func() error { return b.MarkNotReady(ctx, namespace, unready) }, unready},
 		{"it is back when the pod is ready again, %d are scraped", func() error { return b.MarkReady(ctx, namespace, unready) }, ""},
 	} {
 		if err := step.do(); err != nil {

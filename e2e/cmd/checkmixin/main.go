@@ -1,13 +1,12 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command checkmixin tries the dashboards and alerts of deploy/ on the real
-// thing: a fleet whose pods come and go, tributary, and a Prometheus that
-// scrapes it. Every query of every panel must return data; then the causes of
-// alerts are brought about, and each must fire and end. The same Prometheus finds
-// pods of both members through their replica, with kubernetes_sd, and scrapes
-// them; so that they have addresses, all of it runs in a network namespace of its
-// own.
+// Command checkmixin tests the dashboards and alerts of deploy/ on a real fleet
+// whose pods come and go, with tributary and a Prometheus that scrapes it. Every
+// query of every panel must return data; then each alert is caused, and must fire
+// and end. The same Prometheus finds pods of both members through their replica,
+// with kubernetes_sd, and scrapes them; so that they have addresses, all of it
+// runs in a network namespace of its own.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 	"tributary.dev/tributary/e2e/podnet"
 )
 
-// options are what the command line says.
+// options are the flags.
 type options struct {
 	tributary, prometheus string
 	load                  time.Duration
@@ -73,7 +72,7 @@ func isolated() (code int, err error) {
 
 func run(ctx context.Context, o options) error {
 	if o.prometheus == "" {
-		return errors.New("-prometheus: give the path of a Prometheus binary")
+		return errors.New("-prometheus: set it to the path of a Prometheus binary")
 	}
 	var link *podnet.Link
 	if o.discovery {
@@ -110,7 +109,7 @@ func run(ctx context.Context, o options) error {
 	return check(ctx, o, server, scene, link)
 }
 
-// check asks the panels, then lets things happen.
+// check checks the panels, then alerts and discovery.
 func check(ctx context.Context, o options, server *prometheus, s *scene, link *podnet.Link) error {
 	if err := checkPanels(ctx, server); err != nil {
 		return err

@@ -47,8 +47,8 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 	return nil
 }
 
-// checkAnnotations evaluates the queries of the annotations, on a dashboard that
-// shows what came since then: what they mark, a restart and reloads, happened then.
+// checkAnnotations evaluates the queries of the annotations since a time: what they
+// mark, a restart and reloads, has happened since.
 func checkAnnotations(ctx context.Context, server *prometheus, since time.Time) error {
 	from := strconv.FormatInt(since.UnixMilli(), 10)
 	dashboards, err := mixin.Dashboards(chartFiles)

@@ -27,7 +27,7 @@ import (
 // scrapeEvery is how often tributary is scraped and rules are evaluated.
 const scrapeEvery = time.Second
 
-// patience of the alerts, in place of the minutes that alerts.yaml asks for.
+// patience replaces the "for" of the alerts, which is minutes in alerts.yaml.
 const patience = "2s"
 
 // prometheus is a real Prometheus server.
@@ -38,8 +38,8 @@ type prometheus struct {
 
 var waits = regexp.MustCompile(`(?m)^(\s*for: ).*$`)
 
-// startPrometheus runs a Prometheus that scrapes tributary and what further jobs
-// say, and evaluates the rules, whose waiting times alone are shortened.
+// startPrometheus runs a Prometheus that scrapes tributary and further jobs, and
+// evaluates the rules, in which only the waiting times are shortened.
 func startPrometheus(ctx context.Context, dir string, o options, target, jobs string) (*prometheus, error) {
 	rules, err := os.ReadFile(filepath.Join(chartFiles, "alerts.yaml"))
 	if err != nil {
@@ -86,9 +86,9 @@ func startPrometheus(ctx context.Context, dir string, o options, target, jobs st
 	return p, nil
 }
 
-// configuration is what deploy/ ships for a plain Prometheus, but for the target and
-// how often it is scraped, with further jobs. Native histograms are switched on as
-// an operator would, for everything that is scraped.
+// configuration is what deploy/ ships for a plain Prometheus, with another target and
+// interval, and with further jobs. Native histograms are switched on for everything
+// that is scraped, as an operator would.
 func configuration(native bool, target, jobs string) ([]byte, error) {
 	const form = "../deploy/prometheus/scrape.yaml"
 	text, err := os.ReadFile(form)
@@ -150,7 +150,7 @@ func (p *prometheus) query(ctx context.Context, expr string) ([]sample, error) {
 	return answer.Data.Result, err
 }
 
-// target is something that is scraped.
+// target is a scrape target.
 type target struct {
 	Labels     map[string]string `json:"labels"`
 	ScrapePool string            `json:"scrapePool"`
@@ -158,14 +158,14 @@ type target struct {
 	LastError  string            `json:"lastError"`
 }
 
-// targets returns what a job scrapes now.
+// targets returns the current targets of a job.
 func (p *prometheus) targets(ctx context.Context, job string) ([]target, error) {
 	var answer struct {
 		Data struct {
 			Active []target `json:"activeTargets"`
 		} `json:"data"`
 	}
-	// That the server selects the pool is younger than Debian's Prometheus.
+	// Debian's Prometheus is too old to select the pool in the server.
 	err := p.get(ctx, "/api/v1/targets?state=active", &answer)
 	return slices.DeleteFunc(answer.Data.Active, func(t target) bool { return t.ScrapePool != job }), err
 }

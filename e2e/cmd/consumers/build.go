@@ -36,7 +36,7 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 	return answer.Dir, json.Unmarshal(out, &answer)
 }
 
-// build builds a program of a module, once on a machine, and returns its path.
+// build builds a program of a module, once per machine, and returns its path.
 func build(ctx context.Context, module, program string) (string, error) {
 	cache, err := buildcache.Dir()
 	if err != nil {

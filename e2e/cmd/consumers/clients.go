@@ -20,7 +20,7 @@ type front struct {
 	name, address, host string
 }
 
-// tally is what came of the requests through one front during one event.
+// tally is the outcome of the requests through one front during one event.
 type tally struct {
 	requests, failed, dead int
 	// lastDead is the longest time between a pod's death and a request that reached it.
@@ -31,7 +31,7 @@ type tally struct {
 	first, last map[string]time.Time
 }
 
-// load asks through a front at a fixed rate, whatever the answers take.
+// load sends requests through a front at a fixed rate, whatever the latency.
 type load struct {
 	front  front
 	client *http.Client
@@ -115,7 +115,7 @@ func (l *load) stop() tally {
 	return l.tally
 }
 
-// names asks a DNS server for a name again and again, and keeps when each address was last in an answer.
+// names resolves a name repeatedly, and records when each address was last in an answer.
 type names struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -156,7 +156,7 @@ func lookUp(ctx context.Context, server, name string) ([]string, error) {
 	return r.LookupHost(ctx, name)
 }
 
-// stop ends it, and returns how long after its death the last dead pod had a record.
+// stop ends it, and returns how long after its death a dead pod last had a record.
 func (n *names) stop(dead []*container) (longest time.Duration) {
 	n.cancel()
 	n.group.Wait()
@@ -168,7 +168,7 @@ func (n *names) stop(dead []*container) (longest time.Duration) {
 	return longest
 }
 
-// String tells the reasons of failures, the most frequent first.
+// String lists the reasons of failures, the most frequent first.
 func (t tally) String() string {
 	var all []string
 	for why, n := range t.why {

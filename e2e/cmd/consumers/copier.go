@@ -15,8 +15,8 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// copier is what the company of the story had: it copies the Endpoints of all members into Endpoints of the ingress
-// cluster, as soon as it sees them and without a limit of its own. The rest is left to controllers.
+// copier copies the Endpoints of all members into Endpoints of the ingress cluster, as soon as it sees them and without
+// a client-side limit. Controllers do the rest.
 type copier struct {
 	fleet *fleet.Fleet
 	group sync.WaitGroup
@@ -31,7 +31,7 @@ func startCopier(ctx context.Context, f *fleet.Fleet, namespaces ...string) (*co
 	for m, site := range f.Members {
 		for _, namespace := range namespaces {
 			source := cache.NewListWatchFromClient(site.Client.CoreV1().RESTClient(), "endpoints", namespace, fields.Everything())
-			copy := func(o any) { // handlers of one informer run one after the other: the writes must not
+			copy := func(o any) { // handlers of one informer run sequentially, the writes must not
 				e := o.(*corev1.Endpoints)
 				c.group.Go(func() { c.copy(ctx, m, e) })
 			}
@@ -48,7 +48,7 @@ func startCopier(ctx context.Context, f *fleet.Fleet, namespaces ...string) (*co
 	return c, nil
 }
 
-// copy writes what all members have of an object; the newest wins where writes overtake each other.
+// copy writes what all members have of an object; the newest wins if writes overtake each other.
 func (c *copier) copy(ctx context.Context, member int, e *corev1.Endpoints) {
 	key := e.Namespace + "/" + e.Name
 	c.mu.Lock()

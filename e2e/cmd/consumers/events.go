@@ -29,7 +29,7 @@ type event struct {
 	do    func(ctx context.Context, w *world, arm string) error
 }
 
-// image gives every roll-out another.
+// image numbers the images, a new one for every roll-out.
 var image int
 
 func rollOut(ctx context.Context, w *world, arm string, grace time.Duration) error {
@@ -42,7 +42,7 @@ func rollOut(ctx context.Context, w *world, arm string, grace time.Duration) err
 	return group.Wait()
 }
 
-// membersOf is how many members have pods of an arm: what is read directly is one.
+// membersOf is how many members have pods of an arm: one if it is read directly.
 func (w *world) membersOf(arm string) int {
 	if arm == armDirect {
 		return 1
@@ -123,7 +123,7 @@ func (w *world) events() []event {
 	)
 }
 
-// relabel gives all Services of an arm's storm another label.
+// relabel changes a label of all Services of an arm's storm.
 func (w *world) relabel(ctx context.Context, member int, arm string) error {
 	client := w.fleet.Members[member].Client.CoreV1().Services(stormOf(arm))
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"storm":"%d"}}}`, image)

@@ -18,8 +18,8 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 10 * time.Second}
 }
 
-// failover deletes all pods of the first of two members in an order: the second gets no request before the last ready
-// endpoint of the first has ended, and all of them within a second afterwards.
+// failover deletes all pods of the first of two members in the failover order: the second gets no request before the last
+// ready endpoint of the first has ended, and all of them within a second afterwards.
 func (w *world) failover(ctx context.Context, out io.Writer) error {
 	for m := range w.fleet.Members {
 		if err := w.deploy(ctx, m, failover, "app:0", w.pods/2, time.Second); err != nil {

@@ -30,7 +30,7 @@ const (
 	startTime = 500 * time.Millisecond
 	// probePeriod is how long a kubelet takes to find a container that has crashed.
 	probePeriod = time.Second
-	// deadHeader marks the answers of the dead, podHeader says whose all others are.
+	// deadHeader marks responses of dead pods, podHeader names the pod in all others.
 	deadHeader, podHeader = "X-Dead", "X-Pod"
 )
 
@@ -66,7 +66,7 @@ func (c *container) ServeHTTP(out http.ResponseWriter, _ *http.Request) {
 		http.Error(out, "this pod is dead", http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = io.WriteString(out, c.pod.Name) // a client that went away is no news
+	_, _ = io.WriteString(out, c.pod.Name) // a client that went away is not reported
 }
 
 // startKubelet runs the pods of namespaces until ctx ends; wait for group then.
@@ -89,7 +89,7 @@ func startKubelet(ctx context.Context, site *fleet.Site, link *podnet.Link, name
 	return k, nil
 }
 
-// see starts a pod that is new, and ends one that is deleted.
+// see starts a new pod, and ends a deleted one.
 func (k *kubelet) see(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -104,7 +104,7 @@ func (k *kubelet) see(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// note keeps the first thing that a kubelet could not do.
+// note records the first error.
 func (k *kubelet) note(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || apierrors.IsNotFound(err) {
 		return
@@ -143,7 +143,7 @@ func (k *kubelet) end(ctx context.Context, c *container, pod *corev1.Pod) error 
 	return k.site.Remove(ctx, pod.Namespace, pod.Name)
 }
 
-// crash kills a pod's container, which the kubelet finds a probe later, and starts it again.
+// crash kills a pod's container, which the kubelet notices by a probe, and restarts it.
 func (k *kubelet) crash(ctx context.Context, c *container) error {
 	c.ready.Store(false)
 	c.died.Store(time.Now().UnixNano())
@@ -161,7 +161,7 @@ func (k *kubelet) crash(ctx context.Context, c *container) error {
 	return nil
 }
 
-// of are the containers of a namespace whose pods are ready; dead: those that are dead.
+// of returns the containers of a namespace whose pods are ready, or with dead those that are dead.
 func (k *kubelet) of(namespace string, dead bool) []*container {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,9 +1,9 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command consumers measures what consumers of a replica make of what happens to pods: Traefik by both of its providers,
+// Command consumers measures the effect of events of pods on consumers of a replica: Traefik by both of its providers,
 // Ingress and Gateway API, and CoreDNS. HTTP servers are the pods of two members, in a network namespace of their own.
-// Arms take turns: tributary; stock controllers with a copier; and one member that the consumer reads directly.
+// The arms alternate: tributary; stock controllers with a copier; and one member that the consumer reads directly.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"tributary.dev/tributary/e2e/podnet"
 )
 
-// insideEnv tells a process that it runs in the network namespace.
+// insideEnv is set in the process that runs in the network namespace.
 const insideEnv = "TRIBUTARY_CONSUMERS_INSIDE"
 
 var everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
@@ -93,7 +93,7 @@ func run(ctx context.Context, s settings) (code int, err error) {
 	if os.Getenv(insideEnv) != "" {
 		return measure(ctx, s)
 	}
-	// There is no way out to modules from in there.
+	// Modules cannot be downloaded in there.
 	if _, err := cluster.Binary(ctx); err != nil {
 		return 1, err
 	}
@@ -110,7 +110,7 @@ func run(ctx context.Context, s settings) (code int, err error) {
 	return podnet.Run(cmd)
 }
 
-// row is one event as one front of an arm saw it.
+// row is one event as seen by one front of an arm.
 type row struct {
 	event, arm, front string
 	tally             tally
@@ -142,7 +142,7 @@ func measure(ctx context.Context, s settings) (code int, err error) {
 	for round := range s.rounds {
 		for _, e := range w.events() {
 			for i := range arms {
-				arm := arms[(i+round)%len(arms)] // who is first changes
+				arm := arms[(i+round)%len(arms)] // the order rotates
 				if !strings.HasPrefix(e.name, s.only) || e.only != "" && e.only != arm {
 					continue
 				}
@@ -162,7 +162,7 @@ func measure(ctx context.Context, s settings) (code int, err error) {
 	return report(os.Stdout, rows), nil
 }
 
-// fronts are the ways to an arm.
+// fronts returns the fronts of an arm.
 func fronts(arm string) []front {
 	address := traefikAddress
 	if arm == armDirect {
@@ -177,7 +177,7 @@ func fronts(arm string) []front {
 // settle is how long everything is quiet before an event and after it.
 const settle = 3 * time.Second
 
-// through takes one arm through one event, under load.
+// through plays one event on one arm, under load.
 func (w *world) through(ctx context.Context, e event, arm string) (rows []row, err error) {
 	if err := w.serves(ctx, arm); err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func report(out io.Writer, rows []row) (code int) {
 	return code
 }
 
-// metric is the value of a gauge without labels.
+// metric returns the value of a gauge without labels.
 func metric(exposition []byte, name string) float64 {
 	for line := range bytes.Lines(exposition) {
 		if value, found := bytes.CutPrefix(line, []byte(name+" ")); found {

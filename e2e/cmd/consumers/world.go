@@ -39,10 +39,10 @@ const (
 	service  = "web"
 )
 
-// stormOf is the namespace of the many Services that are relabelled in an arm's storm.
+// stormOf returns the namespace of the Services that are relabelled in an arm's storm.
 func stormOf(arm string) string { return arm + "-storm" }
 
-// Where things listen: the network namespace has no other inhabitants.
+// The ports of the servers: nothing else runs in the network namespace.
 const (
 	traefikAddress = "127.0.0.1:8000"
 	directAddress  = "127.0.0.1:8001"
@@ -114,7 +114,7 @@ func newWorld(ctx context.Context, s settings) (_ *world, err error) {
 	return w, w.startConsumers(ctx)
 }
 
-// storm makes an arm's many Services, each with a pod that nothing runs.
+// storm creates an arm's many Services, each with a pod that no kubelet runs.
 func storm(ctx context.Context, site *fleet.Site, arm string, n int) error {
 	namespace := stormOf(arm)
 	name := func(i int) string { return fmt.Sprintf("svc-%05d", i) }
@@ -199,14 +199,14 @@ func (w *world) startDNS(ctx context.Context) error {
 		Ready: func(ctx context.Context) error {
 			_, err := lookUp(ctx, dnsAddress, service+"."+armTributary+".svc.cluster.local.")
 			if no, ok := errors.AsType[*net.DNSError](err); ok && no.IsNotFound {
-				return nil // an answer: nobody has made it yet
+				return nil // the server answers; the object does not exist yet
 			}
 			return err
 		},
 	})
 }
 
-// answers reports nil when anybody answers, whatever it says.
+// answers returns nil if a server responds, whatever the status.
 func answers(ctx context.Context, f front) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.address+"/", nil)
 	if err != nil {
@@ -240,7 +240,7 @@ func (w *world) start(ctx context.Context, o cluster.ProcessOptions) error {
 	return p.Start(ctx)
 }
 
-// apply makes the objects of a file of YAML, as kubectl does, by server-side apply.
+// apply applies the objects of a YAML file, as kubectl does, by server-side apply.
 func apply(ctx context.Context, site *fleet.Site, path string, edit *strings.Replacer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -285,7 +285,7 @@ func applyOne(ctx context.Context, site *fleet.Site, o *metav1.PartialObjectMeta
 		Param("fieldManager", "consumers").Param("force", "true").Body(body).Do(ctx).Error()
 }
 
-// deploy makes a namespace's Deployment in a member, and waits until all its pods run the image and no other is left.
+// deploy applies a namespace's Deployment in a member, and waits until all its pods run the image and no others exist.
 func (w *world) deploy(ctx context.Context, member int, namespace, image string, replicas int, grace time.Duration) error {
 	client := w.fleet.Members[member].Client.AppsV1().Deployments(namespace)
 	pod := fleet.NewPod(namespace, service, service)

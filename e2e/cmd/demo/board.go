@@ -16,7 +16,7 @@ import (
 	"tributary.dev/tributary/e2e/latency"
 )
 
-// change is what the demo reads of a change record.
+// change has the fields of a change record that the demo uses.
 type change struct {
 	Time      time.Time          `json:"time"`
 	Cluster   string             `json:"cluster"`
@@ -46,8 +46,8 @@ type board struct {
 	counts   map[string]int
 	contests []contestLine
 	act      string
-	saved    time.Time // when the rule was, zero: not yet
-	ruled    *change   // what came of it
+	saved    time.Time // when the rule was added; zero: not yet
+	ruled    *change   // the change that it caused
 }
 
 const (
@@ -88,8 +88,8 @@ func (b *board) follow(ctx context.Context) error {
 	return fmt.Errorf("the stream of changes ended: %w", lines.Err())
 }
 
-// add files one record; those of the contest's backlog carry no address and
-// are not shown.
+// add stores one record; those of the contest's backlog have no address and are
+// not shown.
 func (b *board) add(c change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *board) recent() []change {
 	return slices.Clone(b.latest)
 }
 
-// contest returns what the second act does and what came of it so far.
+// contest returns the current act of the contest and its results so far.
 func (b *board) contest() (act string, lines []contestLine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +156,7 @@ func (b *board) ruleSaved(at time.Time) {
 	b.saved = at
 }
 
-// rule says in one line what a rule does that was added while tributary runs; "" before.
+// rule describes in one line the effect of a rule that was added while tributary runs; "" before.
 func (b *board) rule() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

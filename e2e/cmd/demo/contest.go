@@ -21,7 +21,7 @@ import (
 // The contest's Services live apart from the rollout's.
 const contestNamespace = "incident"
 
-// contestLine is one pod that turned not ready, and how long each way took.
+// contestLine is one pod that became not ready, and how long each path took.
 type contestLine struct {
 	round   int
 	address string
@@ -46,8 +46,8 @@ func (w wait) text(now time.Time) string {
 	return fmt.Sprintf("still there after %.1f s", now.Sub(w.since).Seconds())
 }
 
-// runContest fills a member with Services, lets its controller manager catch
-// up, and then again and again relabels them all and takes one pod out.
+// runContest fills a member with Services, waits for its controller manager to
+// catch up, and then repeatedly relabels them all and makes one pod not ready.
 func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b *board) error {
 	b.setAct("%s gets %d more Services and a controller manager of its own ...", member.Name(), backlog)
 	pod, err := prepareContest(ctx, member, backlog)
@@ -66,8 +66,8 @@ func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b
 	}
 }
 
-// prepareContest makes the backlog's Services and the one pod that will be
-// taken out, which stands behind the last of them.
+// prepareContest creates the backlog's Services and the one pod that will become
+// not ready, which is behind the last of them.
 func prepareContest(ctx context.Context, member *fleet.Site, backlog int) (*corev1.Pod, error) {
 	if err := member.CreateNamespaces(ctx, contestNamespace); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func prepareContest(ctx context.Context, member *fleet.Site, backlog int) (*core
 
 func backlogName(i int) string { return fmt.Sprintf("backlog-%04d", i) }
 
-// startCaughtUp lets an unthrottled controller manager write all Endpoints
-// first, and then starts one with stock flags, which finds nothing to do.
+// startCaughtUp makes an unthrottled controller manager write all Endpoints first,
+// and then starts one with stock flags, which finds nothing to do.
 func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*cluster.ControllerManager, error) {
 	controllers := []string{"endpoints-controller", "endpointslice-controller"}
 	fast, err := member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers, Flags: []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}})
@@ -127,8 +127,8 @@ func relabel(ctx context.Context, member *fleet.Site, backlog, round int) error 
 	return nil
 }
 
-// playRound waits until both ways agree that the pod is ready, makes the
-// backlog, takes the pod out and measures until each way shows it.
+// playRound waits until both paths show the pod as ready, creates the backlog,
+// makes the pod not ready, and measures until each path shows it.
 func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod, backlog, round int, b *board) error {
 	for _, site := range []*fleet.Site{ingress, member} {
 		if _, err := seen(ctx, site.Client, true, nil); err != nil {
@@ -138,7 +138,7 @@ func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod
 	if err := relabel(ctx, member, backlog, round); err != nil {
 		return err
 	}
-	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod turns not ready", backlog, member.Name())
+	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod becomes not ready", backlog, member.Name())
 
 	group, watching := errgroup.WithContext(ctx)
 	line := contestLine{round: round, address: pod.Status.PodIP}
@@ -177,7 +177,7 @@ func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod
 
 // seen watches the victim's Endpoints until they have, or no longer have, a
 // ready address, and returns when it saw that. opened, if not nil, is called
-// once, as soon as the watch is open or has failed to.
+// once, when the watch is open or has failed to open.
 func seen(ctx context.Context, c kubernetes.Interface, ready bool, opened func()) (time.Time, error) {
 	for {
 		stream, err := c.CoreV1().Endpoints(contestNamespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=victim"})

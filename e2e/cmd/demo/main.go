@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// demoSeconds reads how long the demo lasts once its clusters stand; 0 means
+// demoSeconds parses how long the demo lasts once its clusters run; 0 means
 // until Ctrl-C.
 func demoSeconds(text string) (time.Duration, error) {
 	if text == "" {
@@ -52,7 +52,7 @@ func demoSeconds(text string) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || seconds <= 0 {
-		return 0, fmt.Errorf("DEMO_SECONDS is %q; give a number of seconds above 0, or leave it out to run until Ctrl-C", text)
+		return 0, fmt.Errorf("DEMO_SECONDS is %q; set it to a number of seconds above 0, or leave it out to run until Ctrl-C", text)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -96,7 +96,7 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 	group.Go(func() error { return show(ctx, os.Stdout, board) })
 	err = group.Wait()
 	if ctx.Err() != nil {
-		err = nil // the end that was asked for
+		err = nil // the requested end
 	}
 	fmt.Println(board.summary())
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)

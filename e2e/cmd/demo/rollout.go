@@ -22,17 +22,17 @@ var apps = []string{"cart", "search", "web"}
 
 const podsOfApp = 4
 
-// rollout replaces the pods of one member one after the other, for ever: a new
-// pod becomes ready, then the oldest of its app terminates and goes.
+// rollout replaces the pods of one member one after the other, forever: a new pod
+// becomes ready, then the oldest of its app terminates and goes.
 type rollout struct {
 	site *fleet.Site
-	// queues hold each app's pods, oldest first.
+	// queues are each app's pods, oldest first.
 	queues map[string][]*corev1.Pod
 	made   int
 	pods   atomic.Int64
 }
 
-// newRollouts makes the Services and first pods of every member.
+// newRollouts creates the Services and first pods of every member.
 func newRollouts(ctx context.Context, f *fleet.Fleet) ([]*rollout, error) {
 	var rollouts []*rollout
 	for _, site := range f.Members {

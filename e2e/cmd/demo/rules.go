@@ -24,7 +24,7 @@ const (
 	rule          = "rules:\n- name: " + ruleName + "\n  when: \"'" + offAnnotation + "' in pod.metadata.annotations\"\n  then: Absent\n"
 )
 
-// prepareRule makes a Service of which one pod has an annotation that means nothing
+// prepareRule creates a Service of which one pod has an annotation that has no effect
 // without a rule.
 func prepareRule(ctx context.Context, member *fleet.Site) error {
 	if err := member.CreateNamespaces(ctx, ruledNamespace); err != nil {
@@ -45,8 +45,8 @@ func prepareRule(ctx context.Context, member *fleet.Site) error {
 	return nil
 }
 
-// runRule adds a rule to the file of the running tributary. What comes of it is in the
-// change record that carries the rule's name.
+// runRule adds a rule to the file of the running tributary. Its effect is in the change
+// record that has the rule's name.
 func runRule(ctx context.Context, config string, b *board) error {
 	select {
 	case <-time.After(ruleAfter):

@@ -41,7 +41,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
-// draw renders the whole board as text.
+// draw formats the whole board as text.
 func draw(b *board, now time.Time) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -76,7 +76,7 @@ func draw(b *board, now time.Time) string {
 	return text.String()
 }
 
-// what says in few words what happened to which addresses.
+// what describes what happened to which addresses.
 func what(c change) string {
 	var parts []string
 	for _, p := range []struct {

@@ -1,8 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubeground is etcd, kube-apiserver and kube-controller-manager in one executable: the real servers that the
-// end-to-end tests stand on. The first argument chooses the server, all others are that server's own flags:
+// Command kubeground is etcd, kube-apiserver and kube-controller-manager in one executable: the real servers of the
+// end-to-end tests. The first argument chooses the server, all others are that server's own flags:
 //
 //	kubeground etcd --data-dir=...
 //	kubeground kube-apiserver --etcd-servers=...

@@ -1,10 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
-
-// Package reality holds the models of package simulation to what they are models of: the same
-// random requests go to a model and to a real kube-apiserver, and the answers are compared.
+// Package reality checks the models of package simulation: the same random requests go to a model
+// and to a real kube-apiserver, and the answers are compared.
 package reality
 
 import (
@@ -36,17 +34,17 @@ import (
 
 var requests = flag.Int("requests", 1500, "how many requests are compared")
 
-// both is a model and a real server, and what is known of each object in both: the versions that
-// it had, by which requests are made conditional.
+// both is a model and a real server, with the versions that each object had in both, which are used
+// in preconditions.
 type both struct {
 	*testing.T
 	*rand.Rand
-	model  *api.Server
-	real   kubernetes.Interface
-	stands map[api.ID][]pair
+	model    *api.Server
+	real     kubernetes.Interface
+	versions map[api.ID][]pair
 }
 
-// pair is an object at one moment, in the model and in reality.
+// pair is one version of an object, in the model and in reality.
 type pair struct{ model, real api.Object }
 
 func TestModelsAnswerAsServersDo(t *testing.T) {
@@ -55,7 +53,7 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &both{T: t, Rand: dice.New(t), model: api.NewServer(1, time.Now), real: c.Client(), stands: map[api.ID][]pair{}}
+	b := &both{T: t, Rand: dice.New(t), model: api.NewServer(1, time.Now), real: c.Client(), versions: map[api.ID][]pair{}}
 	for _, name := range []string{"open", "closing"} {
 		b.compare("create namespace "+name, func() (runtime.Object, error) {
 			return b.model.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: nil}})
@@ -65,7 +63,7 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 	}
 	watches := b.watch()
 	for n := range *requests {
-		if n == *requests*3/4 { // from here on one namespace is being deleted
+		if n == *requests*3/4 { // from here on one namespace is terminating
 			b.compare("delete namespace closing", func() (runtime.Object, error) {
 				_, err := b.model.Delete(api.ID{Kind: api.Namespaces, Name: "closing"}, nil)
 				return nil, err
@@ -87,10 +85,10 @@ func TestModelsAnswerAsServersDo(t *testing.T) {
 
 var kinds = []api.Kind{api.Services, api.Endpoints, api.EndpointSlices}
 
-// request makes one random request of both.
+// request sends one random request to both.
 func (b *both) request() {
 	id := api.ID{Kind: kinds[b.IntN(3)], Namespace: []string{"open", "closing"}[b.IntN(2)], Name: fmt.Sprintf("o%d", b.IntN(4))}
-	known := b.stands[id]
+	known := b.versions[id]
 	var at pair
 	if len(known) > 0 { // mostly the latest
 		at = known[len(known)-1-min(b.IntN(6)/4*b.IntN(len(known)), len(known)-1)]
@@ -133,14 +131,14 @@ func (b *both) request() {
 				Body(&metav1.DeleteOptions{Preconditions: with(at.real)}).Do(context.Background()).Error()
 		})
 	}
-	other := api.ID{Kind: kinds[b.IntN(3)], Namespace: id.Namespace, Name: id.Name} // a Service takes its Endpoints along
+	other := api.ID{Kind: kinds[b.IntN(3)], Namespace: id.Namespace, Name: id.Name} // deleting a Service deletes its Endpoints
 	b.take(other, "get "+other.String(), func() (runtime.Object, error) { return b.model.Get(other) }, func() (runtime.Object, error) { return b.send("GET", other, nil) })
 }
 
-// object is a random object of a name.
+// object returns a random object of a name.
 func (b *both) object(id api.ID) api.Object {
 	m := metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, Labels: map[string]string{"n": strconv.Itoa(b.IntN(3))},
-		ManagedFields: []metav1.ManagedFieldsEntry{{}}} // as Tributary does: no record of who set what
+		ManagedFields: []metav1.ManagedFieldsEntry{{}}} // as Tributary does, to have no field managers
 	if b.IntN(8) == 0 {
 		m.Finalizers = []string{"example.com/wait"}
 	}
@@ -149,7 +147,7 @@ func (b *both) object(id api.ID) api.Object {
 		svc := &corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: []string{"None", "None", "None", ""}[b.IntN(4)],
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80 + int32(b.IntN(2))}}}}
 		svc.Spec.Ports[0].TargetPort.IntVal = 8080
-		if b.IntN(8) == 0 { // which only a headless one may have
+		if b.IntN(8) == 0 { // allowed only for a headless one
 			svc.Spec.Ports = nil
 		}
 		return svc
@@ -171,7 +169,7 @@ func (b *both) object(id api.ID) api.Object {
 	return slice
 }
 
-// address is one that a server takes, or refuses.
+// address returns a valid or invalid address.
 func (b *both) address() string {
 	return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.1", "10.0.0.2", "127.0.0.1", "0.0.0.0", "169.254.1.1", "here"}[b.IntN(9)]
 }
@@ -197,7 +195,7 @@ func (b *both) send(verb string, id api.ID, o api.Object) (runtime.Object, error
 	return r.Do(context.Background()).Get()
 }
 
-// compare makes a request of both, and compares the answers.
+// compare sends a request to both, and compares the answers.
 func (b *both) compare(what string, model, real func() (runtime.Object, error)) (m, r runtime.Object) {
 	m, no := model()
 	r, none := real()
@@ -210,30 +208,30 @@ func (b *both) compare(what string, model, real func() (runtime.Object, error)) 
 	return m, r
 }
 
-// take compares a request whose answer is an object, and remembers that.
+// take compares a request whose answer is an object, and stores that.
 func (b *both) take(id api.ID, what string, model, real func() (runtime.Object, error)) {
 	m, r := b.compare(what, model, real)
 	if m == nil || r == nil {
 		return
 	}
 	is := pair{m.(api.Object), r.(api.Object)}
-	last := is.real.GetDeletionTimestamp() != nil && len(is.real.GetFinalizers()) == 0 // it has gone with that
-	if known := b.stands[id]; len(known) > 0 && !last {
+	last := is.real.GetDeletionTimestamp() != nil && len(is.real.GetFinalizers()) == 0 // that deleted it
+	if known := b.versions[id]; len(known) > 0 && !last {
 		was := known[len(known)-1]
 		changed := func(a, b api.Object) bool {
 			return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
 		}
 		if changed(was.model, is.model) != changed(was.real, is.real) {
-			b.Errorf("%s: in the model it is another version: %t, in reality %t", what, !changed(was.model, is.model), !changed(was.real, is.real))
+			b.Errorf("%s: in the model the version changed: %t, in reality %t", what, !changed(was.model, is.model), !changed(was.real, is.real))
 		}
 	}
 	if of, is := plain(is.model), plain(is.real); !reflect.DeepEqual(of, is) {
 		b.Errorf("%s: the model has\n%+v\na server\n%+v", what, of, is)
 	}
-	b.stands[id] = append(b.stands[id], is)
+	b.versions[id] = append(b.versions[id], is)
 }
 
-// plain is an object without what is each server's own.
+// plain returns an object without what legitimately differs between servers.
 func plain(o api.Object) runtime.Object {
 	c := o.DeepCopyObject().(api.Object)
 	m := metav1.ObjectMeta{Namespace: c.GetNamespace(), Name: c.GetName(), Labels: c.GetLabels(), Finalizers: c.GetFinalizers()}
@@ -290,8 +288,8 @@ func (b *both) list() {
 	}
 }
 
-// watch watches both, with a selector that objects leave and come back to; what is returned
-// compares what came.
+// watch watches both, with a selector that objects stop and start to match. The returned function
+// compares the events.
 func (b *both) watch() (compare func()) {
 	text := func(kind watch.EventType, o metav1.Object) string {
 		return fmt.Sprint(kind, " ", o.GetNamespace(), "/", o.GetName(), " ", o.GetLabels()["n"])
@@ -321,8 +319,7 @@ func (b *both) watch() (compare func()) {
 	}
 }
 
-// expired asks both for a watch that begins before what they remember. The real server forgets
-// every second.
+// expired asks both for a watch from a compacted revision. The real server compacts every second.
 func (b *both) expired() {
 	b.model.Compact()
 	var model error
@@ -336,7 +333,7 @@ func (b *both) expired() {
 		if of, is := apierrors.ReasonForError(model), apierrors.ReasonForError(err); of == is {
 			return
 		} else if b.Context().Err() != nil {
-			b.Fatalf("of a watch from revision 1 the model says %q, a server %q", of, is)
+			b.Fatalf("to a watch from revision 1 the model answers %q, a server %q", of, is)
 		}
 		b.request() // time passes
 	}
