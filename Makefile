@@ -53,16 +53,16 @@ unit: ## unit tests of the product, with the race detector where there are gorou
 	go test -race -timeout 20m $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
 	cd deploy/helm && go test .
 
-# Two packages at once, each with two fleets of clusters: most of what their tests do is to wait. They build tributary
-# themselves, with the flags of the tests: those of `make build` would compile everything once more. go test does not know
+# Packages run beside each other, and three tests of each with a fleet of clusters of their own: most of what they do is to wait.
+# They build tributary themselves, with the flags of the tests: those of `make build` would compile everything once more. go test does not know
 # that they run it, and would show a result from before it was changed: hence the count.
-E2E_TEST = go test -count=1 -p 2
+E2E_TEST = go test -count=1
 QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
 
 .PHONY: scenarios
 scenarios: ## scenarios, the oracle, and a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && go run ./cluster/prebuild
-	cd e2e && $(E2E_TEST) -timeout 30m -skip TestRollOutBehindHAProxy $(QUICK)
+	cd e2e && $(E2E_TEST) -p 3 -parallel 3 -timeout 30m -skip TestRollOutBehindHAProxy $(QUICK)
 
 .PHONY: simulate
 simulate: ## a fleet in one goroutine, whose every fault and latency is drawn from SEED: CASES=N of them, or for HOURS=N

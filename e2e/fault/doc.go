@@ -8,10 +8,10 @@
 // binary, a recorder that watches from outside (package history) and a checker
 // that judges the whole recorded history. A test has a fleet to itself while it
 // runs, a namespace, a tributary and a recorder of its own, and leaves the fleet
-// whole for the next. Two fleets are busy, or one with -parallel 1, which
-// leaves the machine to one fault.
+// whole for the next. There are as many fleets as -parallel says; one leaves
+// the machine to one fault.
 //
-//	go test ./fault                        the quick share, some twelve minutes on two cores
+//	go test ./fault                        the quick share, some five minutes on two cores
 //	go test ./fault -full                  every size as promised
 //	go test ./fault -run TestSoak -soak 1h a random mix for as long as told
 //	go test ./fault -seed 7                the same dice again; each test prints its seed

@@ -18,7 +18,7 @@ var (
 	patienceFlag = flag.Float64("patience", 0, "factor on every time limit, for a machine that is busy with other things; 0: 1 with -full or -soak, else 3")
 )
 
-var ground = fleettest.NewGround(2, "idc-a", "idc-b")
+var ground = fleettest.NewGround("idc-a", "idc-b")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

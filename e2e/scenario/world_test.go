@@ -39,7 +39,7 @@ type world struct {
 	proc   *fleet.Tributary
 }
 
-var ground = fleettest.NewGround(2, "idc-a", "idc-b", "idc-c")
+var ground = fleettest.NewGround("idc-a", "idc-b", "idc-c")
 
 func TestMain(m *testing.M) {
 	code := m.Run()

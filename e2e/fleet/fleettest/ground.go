@@ -17,16 +17,13 @@ import (
 // did to it is undone in much less.
 type Ground struct {
 	members []string
-	lent    chan struct{} // holds one for each fleet that is in use
 
 	mu   sync.Mutex
 	free []*fleet.Fleet
 }
 
-// NewGround has so many fleets at most, each of an ingress cluster and these members.
-func NewGround(fleets int, members ...string) *Ground {
-	return &Ground{members: members, lent: make(chan struct{}, fleets)}
-}
+// NewGround has as many fleets as tests borrow at once, each of an ingress cluster and these members.
+func NewGround(members ...string) *Ground { return &Ground{members: members} }
 
 // Lend lends a fleet, whole, until the test and its other cleanups have ended; it is as it was when it had started. Most of
 // what tests do is to wait: a test that borrows runs beside others. Two tributaries of different tests in one ingress
@@ -49,11 +46,6 @@ func (g *Ground) Lend(t testing.TB) *fleet.Fleet {
 }
 
 func (g *Ground) take(ctx context.Context) (*fleet.Fleet, error) {
-	select {
-	case g.lent <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	g.mu.Lock()
 	if n := len(g.free); n > 0 {
 		defer g.mu.Unlock()
@@ -62,16 +54,11 @@ func (g *Ground) take(ctx context.Context) (*fleet.Fleet, error) {
 		return f, nil
 	}
 	g.mu.Unlock()
-	f, err := fleet.Start(ctx, fleet.Options{Members: g.members, Audit: true})
-	if err != nil {
-		<-g.lent
-	}
-	return f, err
+	return fleet.Start(ctx, fleet.Options{Members: g.members, Audit: true})
 }
 
 // giveBack resets a fleet. One that cannot be reset is given up.
 func (g *Ground) giveBack(f *fleet.Fleet) error {
-	defer func() { <-g.lent }()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var errs []error
