@@ -96,7 +96,7 @@ func (m *seen) tick() {
 func (m *seen) lookUp() {
 	m.whenListed(func() {
 		var published member.Published
-		for _, s := range m.cache.PublishedShare(m.name) {
+		for _, s := range m.cache.Published(m.name) {
 			published.Replicas = append(published.Replicas, member.PublishedShare(s))
 		}
 		m.step(published)
