@@ -51,8 +51,8 @@ type board struct {
 }
 
 const (
-	latestKept = 8
-	windowKept = 2000
+	latestMost = 8
+	windowMost = 2000
 )
 
 func newBoard(url string, rollouts []*rollout) *board {
@@ -100,7 +100,7 @@ func (b *board) add(c change) {
 		return
 	}
 	b.latest = append(b.latest, c)
-	if len(b.latest) > latestKept {
+	if len(b.latest) > latestMost {
 		b.latest = slices.Delete(b.latest, 0, 1)
 	}
 	total, timed := c.Stages["total"]
@@ -109,7 +109,7 @@ func (b *board) add(c change) {
 		return
 	}
 	window := append(b.totals[c.Cluster], time.Duration(total*float64(time.Millisecond)))
-	b.totals[c.Cluster] = window[max(0, len(window)-windowKept):]
+	b.totals[c.Cluster] = window[max(0, len(window)-windowMost):]
 }
 
 // row is one cluster's line of the table.
