@@ -129,8 +129,7 @@ type Effects struct {
 	WantPublished bool
 }
 
-// Change is a replica whose share may have changed, and why. A Cause is shared: it is
-// immutable.
+// Change is a replica whose share may have changed, and why. A Cause is shared and immutable.
 type Change struct {
 	Replica syncer.Key
 	Effect  syncer.Effect
