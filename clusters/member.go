@@ -117,11 +117,11 @@ func (m *Member) step(e member.Event) {
 	effects := m.state.Step(time.Now(), e)
 	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
-	if effects.Turned {
+	if effects.ScopesChanged {
 		m.lockedNote()
 	}
 	m.mu.Unlock()
-	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
+	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
 	}
 	if effects.WantPublished {

@@ -113,7 +113,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Tick:
 		s.tick(e, o)
 	default:
-		o.Turned = true
+		o.ScopesChanged = true
 		s.streamEvent(e, o)
 		s.sight(o)
 	}
@@ -167,9 +167,9 @@ func (s *State) after(o *step) {
 	s.release(o)
 	if o.byHand {
 		s.followHand()
-		o.Turned = true
+		o.ScopesChanged = true
 	}
-	if o.Turned {
+	if o.ScopesChanged {
 		before := s.listed
 		s.listed = s.Listed()
 		o.Listed = s.listed && !before

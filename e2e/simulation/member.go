@@ -77,7 +77,7 @@ func (m *seen) step(e member.Event) {
 	if effects.WantPublished {
 		m.lookUp()
 	}
-	if effects.Turned || len(effects.Ask)+len(effects.Relist) > 0 {
+	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
 		m.begins.set(m.Process, m.clock().Add(beginTime), m.begin)
 	}
 }
