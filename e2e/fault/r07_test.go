@@ -40,12 +40,10 @@ func TestR07MemberRestored(t *testing.T) {
 			w.must(err)
 
 			blind := w.blind(w.a)
-			if bumped {
-				proxy.Set(&Fault{CutBefore: true})
-				proxy.EndWatches()
-			}
+			// Tributary sees the store that was put back after the recorder, which judges by what it has seen itself.
+			proxy.Set(&Fault{CutBefore: true})
+			proxy.EndWatches()
 			w.must(w.a.Restore(ctx, before))
-			back := time.Now()
 			for now := int64(0); bumped && now <= highest; {
 				w.advanceAgain(w.a)
 				now, err = w.a.Revision(ctx)
@@ -54,13 +52,14 @@ func TestR07MemberRestored(t *testing.T) {
 			if bumped {
 				w.must(w.a.Compact(ctx))
 				w.crash(w.a)
-				proxy.Set()
 			}
+			w.must(w.rec.Reset(ctx, w.a.Name()))
+			proxy.Set()
+			back := time.Now()
 			// What ran goes on running: their kubelets make their pods anew, by and by. Two of
 			// them; the rest is not there any more.
 			w.must(w.a.Create(ctx, fleet.NewService(w.ns, "late")))
 			w.pods(w.a, "late", 10, 1)
-			w.must(w.rec.Reset(ctx, w.a.Name()))
 			w.pods(w.b, "api", 100, 1) // the other member is served meanwhile
 			w.eventually(5*time.Second, func(ctx context.Context) error {
 				inEndpoints, _, err := w.readyAddresses(ctx, "api")

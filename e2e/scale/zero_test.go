@@ -64,9 +64,14 @@ func (w *world) zero() {
 	w.Helper()
 	ctx := w.Context()
 	restart := func(p *cluster.Process) { p.Kill(); w.must(p.Start(ctx)) }
-	relist := func(site *fleet.Site) {
-		w.must(site.Compact(ctx))
-		restart(site.APIServer())
+	relist := func(sites ...*fleet.Site) {
+		w.must(w.proc.Freeze()) // or it may have seen all there is, and resume
+		for _, site := range sites {
+			w.must(site.CreateNamespaces(ctx, "news"))
+			w.must(site.Compact(ctx))
+			restart(site.APIServer())
+		}
+		w.must(w.proc.Thaw())
 	}
 	type step struct {
 		name string
@@ -75,7 +80,7 @@ func (w *world) zero() {
 	steps := []step{
 		{"tributary is restarted", func() { w.must(w.proc.Restart(ctx)); w.must(w.proc.WaitReady(ctx)) }},
 		{"both pasts are compacted, the API servers killed and started", func() {
-			w.listsAgain(func() { relist(w.bulk); relist(w.fleet.Ingress) })
+			w.listsAgain(func() { relist(w.bulk, w.fleet.Ingress) })
 		}},
 		{"both credentials are others", func() {
 			w.rotate(w.bulk, fleet.MemberRules()...)
