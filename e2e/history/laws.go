@@ -28,8 +28,8 @@ func (c *checker) causes(l *line) {
 		if (x.flipped || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
 			continue
 		}
-		remade := x.on && x.made && !x.half && l.Kind == Endpoints
-		if (!x.on && x.half || remade) && c.restarted(x.at) {
+		remade := x.on && x.made && x.other < x.at && l.Kind == Endpoints && c.restarted(x.at, x.at)
+		if remade || !x.on && c.restarted(x.at, x.other) {
 			continue // half written when tributary ended: only slices name the member, and Endpoints are rebuilt from them
 		}
 		sent := c.sent(x)
@@ -58,11 +58,16 @@ func (c *checker) sent(x change) time.Duration {
 	return at
 }
 
-// restarted reports whether tributary was down shortly before.
-func (c *checker) restarted(at time.Duration) bool {
-	return slices.ContainsFunc(c.spans, func(s Span) bool {
-		return s.Kind == ProductDown && s.From <= at && at <= s.To+c.s.Bound
-	})
+// restarted reports whether tributary was down shortly before, and what is so since a moment was not
+// so before that: it may have been written when what is judged was decided already.
+func (c *checker) restarted(at, since time.Duration) bool {
+	last := Span{To: -c.s.Bound - 1}
+	for _, s := range c.spans {
+		if s.Kind == ProductDown && s.From <= at && s.To > last.To {
+			last = s
+		}
+	}
+	return at <= last.To+c.s.Bound && since >= last.From
 }
 
 // uncaused reports a change without a cause.

@@ -22,10 +22,11 @@ type change struct {
 	// blamed: tributary may have caused it. Never set on the members' side.
 	blamed bool
 	// serving is how many endpoints of the replica serve in this kind after the event;
-	// flipped: the event changed the endpoint's state; half: the other kind does not have
-	// the endpoint; made: the event created the object. Only on the ingress side.
-	serving             int
-	flipped, half, made bool
+	// flipped: the event changed the endpoint's state; made: the event created the object; other
+	// is since when the other kind has the endpoint, at where it does not. Only on the ingress side.
+	serving       int
+	flipped, made bool
+	other         time.Duration
 }
 
 // line is the timeline of one fact on both sides. On each side every change is the
@@ -69,7 +70,8 @@ type replay struct {
 	// serving the serving facts of a replica by kind.
 	objects map[objectKey]metav1.Object
 	shows   map[Fact]int
-	shown   map[Fact]int // the same by stateless fact
+	shown   map[Fact]int           // the same by stateless fact
+	since   map[Fact]time.Duration // from when that is more than 0
 	serving map[share]int
 	lines   map[Fact]*line
 }
@@ -88,7 +90,7 @@ func replayed(h *History) *replay {
 	r := &replay{
 		h: h, origin: map[string]string{}, pods: map[string]map[Key]*corev1.Pod{},
 		services: map[string]map[Key]*corev1.Service{}, wanted: map[string]map[Key]map[Fact]bool{},
-		objects: map[objectKey]metav1.Object{}, shows: map[Fact]int{}, shown: map[Fact]int{}, serving: map[share]int{}, lines: map[Fact]*line{},
+		objects: map[objectKey]metav1.Object{}, shows: map[Fact]int{}, shown: map[Fact]int{}, since: map[Fact]time.Duration{}, serving: map[share]int{}, lines: map[Fact]*line{},
 	}
 	for _, m := range h.Members {
 		r.pods[m], r.services[m], r.wanted[m] = map[Key]*corev1.Pod{}, map[Key]*corev1.Service{}, map[Key]map[Fact]bool{}
@@ -195,6 +197,7 @@ func (r *replay) ingress(index int, e *Event) {
 		r.objects[key] = e.Object
 	}
 	var changed []*line
+	had := map[Fact]int{}
 	differences(before, after, func(f Fact, on bool) {
 		step := 1
 		if !on {
@@ -202,6 +205,9 @@ func (r *replay) ingress(index int, e *Event) {
 		}
 		count := r.shows[f]
 		r.shows[f] = count + step
+		if _, noted := had[stateless(f)]; !noted {
+			had[stateless(f)] = r.shown[stateless(f)]
+		}
 		r.shown[stateless(f)] += step
 		if count > 0 && count+step > 0 {
 			return // another slice shows it, too: endpoints move between slices
@@ -217,6 +223,11 @@ func (r *replay) ingress(index int, e *Event) {
 		l.shown = append(l.shown, change{at: e.At, on: on, event: index, blamed: !e.Listed && !e.ByHand, made: made})
 		changed = append(changed, l)
 	})
+	for f, n := range had {
+		if n == 0 {
+			r.since[f] = e.At
+		}
+	}
 	sides := map[Fact]int{} // how many states of an endpoint began or ended
 	for _, l := range changed {
 		sides[stateless(l.Fact)]++
@@ -225,7 +236,9 @@ func (r *replay) ingress(index int, e *Event) {
 		other := stateless(l.Fact)
 		l.shown[len(l.shown)-1].flipped = sides[other] == 2
 		other.Kind = map[Kind]Kind{Endpoints: EndpointSlice, EndpointSlice: Endpoints}[other.Kind]
-		l.shown[len(l.shown)-1].half = r.shown[other] == 0
+		if l.shown[len(l.shown)-1].other = e.At; r.shown[other] > 0 {
+			l.shown[len(l.shown)-1].other = r.since[other]
+		}
 		l.shown[len(l.shown)-1].serving = r.serving[share{l.Kind, l.Replica}]
 	}
 }
