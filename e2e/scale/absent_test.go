@@ -73,14 +73,13 @@ func (w *world) absent(proxy *fault.Proxy, from, services int) (list, settled ti
 		}
 		return w.quiet.Remove(ctx, namespace, names...)
 	})
-	const requests, lists = "tributary_client_requests_total", `member_cluster="` + quiet + `",role="member",verb="list"`
-	before := w.metric(requests, lists)
 	began := time.Now()
-	proxy.Set(&fault.Fault{Match: fault.Resumes("pods"), Status: http.StatusGone, Times: 1})
+	lists := &fault.Fault{Match: fault.Lists("pods")}
+	proxy.Set(&fault.Fault{Match: fault.Resumes("pods"), Status: http.StatusGone, Times: 1}, lists)
 	soon := time.NewTicker(20 * time.Millisecond)
 	defer soon.Stop()
 	for i := 0; i < services && ctx.Err() == nil; <-soon.C {
-		if list == 0 && w.metric(requests, lists) > before {
+		if list == 0 && lists.Met() > 0 {
 			list = time.Since(began)
 		}
 		for i < services && w.emptied(ctx, namespace, bulkName(from+i)) {
