@@ -53,9 +53,9 @@ unit: ## unit tests of the product, with the race detector where there are gorou
 	go test -race -timeout 20m $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
 	cd deploy/helm && go test .
 
-# Packages run beside each other, and three tests of each with a fleet of clusters of their own: most of what they do is to wait.
-# They build tributary themselves, with the flags of the tests: those of `make build` would compile everything once more. go test does not know
-# that they run it, and would show a result from before it was changed: hence the count.
+# Packages run beside each other, and three tests of each with a fleet of clusters of their own: most of what they do is to
+# wait. They build tributary themselves, with the flags of the tests: those of `make build` would compile everything once
+# more. go test does not know that they run it, and would show a result from before it was changed: hence the count.
 E2E_TEST = go test -count=1
 QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
 

@@ -11,7 +11,7 @@
 // whole for the next. There are as many fleets as -parallel says; one leaves
 // the machine to one fault.
 //
-//	go test ./fault                        the quick share, some five minutes on two cores
+//	go test ./fault                        the quick share, some seven minutes on two cores
 //	go test ./fault -full                  every size as promised
 //	go test ./fault -run TestSoak -soak 1h a random mix for as long as told
 //	go test ./fault -seed 7                the same dice again; each test prints its seed

@@ -79,6 +79,8 @@ func TestLaws(t *testing.T) {
 			span(ProductDown, "", 10, 11).slices(11.05, "p1", "p2").endpoints(11.1, "p1").shows(11.2, "p1", "p2").until(40), nil},
 		{"what was whole when tributary ended is lost", newStory().pods(0, "p1").shows(0, "p1").pods(9, "p2").shows(9.1, "p1", "p2").
 			span(ProductDown, "", 10, 11).endpoints(11.1, "p1").shows(11.2, "p1", "p2").until(40), []Law{NoWipe}},
+		{"what came to both after tributary ended is lost", newStory().pods(0, "p1").shows(0, "p1").
+			span(ProductDown, "", 10, 11).pods(12, "p2").shows(12.1, "p1", "p2").endpoints(13, "p1").shows(13.1, "p1", "p2").until(40), []Law{NoWipe}},
 		{"a replica was half removed when tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").unmade(9.1).
 			span(ProductDown, "", 9.2, 10).endpoints(10.1, "p1").shows(10.2).until(40), nil},
 		{"a slice is rebuilt from Endpoints after tributary ended", newStory().pods(0, "p1").shows(0, "p1").gone(9, "p1").end(9.1, "web-a").

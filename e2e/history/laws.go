@@ -21,16 +21,16 @@ func (c *checker) causes(l *line) {
 		views []view
 	}
 	steps := []step{{views: []view{{}}}}
-	for _, x := range l.shown {
+	for i, x := range l.shown {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
 		}
 		if (x.flipped || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
 			continue
 		}
-		remade := x.on && x.made && x.other < x.at && l.Kind == Endpoints && c.restarted(x.at, x.at)
-		if remade || !x.on && c.restarted(x.at, x.other) {
-			continue // half written when tributary ended: only slices name the member, and Endpoints are rebuilt from them
+		rebuilt := x.on && x.made && x.other < x.at && l.Kind == Endpoints && c.down(x.at) != nil
+		if rebuilt || !x.on && c.halfWritten(l, i) {
+			continue // only slices name the member, and Endpoints are rebuilt from them
 		}
 		sent := c.sent(x)
 		at, _ := slices.BinarySearchFunc(steps, sent+1, func(s step, sent time.Duration) int { return cmp.Compare(s.sent, sent) })
@@ -58,16 +58,25 @@ func (c *checker) sent(x change) time.Duration {
 	return at
 }
 
-// restarted reports whether tributary was down shortly before, and what is so since a moment was not
-// so before that: it may have been written when what is judged was decided already.
-func (c *checker) restarted(at, since time.Duration) bool {
-	last := Span{To: -c.s.Bound - 1}
-	for _, s := range c.spans {
-		if s.Kind == ProductDown && s.From <= at && s.To > last.To {
+// halfWritten reports whether tributary ended when only this kind had the endpoint of a change. The other
+// one may have got it since, after the change was decided.
+func (c *checker) halfWritten(l *line, i int) bool {
+	x, had := l.shown[i], time.Duration(0)
+	if i > 0 {
+		had = l.shown[i-1].at
+	}
+	down := c.down(x.at)
+	return down != nil && (x.other == x.at || had <= down.To && x.other >= down.From)
+}
+
+// down returns when tributary was down last, if that was shortly before.
+func (c *checker) down(at time.Duration) (last *Span) {
+	for i := range c.spans {
+		if s := &c.spans[i]; s.Kind == ProductDown && s.From <= at && at <= s.To+c.s.Bound && (last == nil || s.To > last.To) {
 			last = s
 		}
 	}
-	return at <= last.To+c.s.Bound && since >= last.From
+	return last
 }
 
 // uncaused reports a change without a cause.

@@ -71,7 +71,9 @@ func (w *world) zero() {
 			w.must(site.Compact(ctx))
 			restart(site.APIServer())
 		}
+		before := w.podLists()
 		w.must(w.proc.Thaw())
+		w.eventually(2*time.Minute, "the member is listed again", func(context.Context) (bool, error) { return w.podLists() > before, nil })
 	}
 	type step struct {
 		name string
@@ -122,13 +124,26 @@ func (w *world) rotate(site *fleet.Site, rules ...rbacv1.PolicyRule) {
 	w.must(site.Revoke(ctx, fleet.ProductUser))
 }
 
+// podLists is how often the bulk member's API server has listed pods since it started.
+func (w *world) podLists() float64 {
+	w.Helper()
+	text, err := w.bulk.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(w.Context())
+	w.must(err)
+	return sum(text, "apiserver_request_total", `resource="pods",scope="cluster",subresource="",verb="LIST"`)
+}
+
 // metric sums a metric of tributary over the lines that contain labels.
-func (w *world) metric(name, labels string) (sum float64) {
+func (w *world) metric(name, labels string) float64 {
 	w.Helper()
 	text, err := w.proc.Get(w.Context(), "/metrics")
 	if err != nil {
 		return 0 // it is starting
 	}
+	return sum(text, name, labels)
+}
+
+// sum adds up a metric over the lines that contain labels.
+func sum(text []byte, name, labels string) (sum float64) {
 	for line := range strings.Lines(string(text)) {
 		rest, found := strings.CutPrefix(line, name)
 		if !found || !strings.HasPrefix(rest, "{") && !strings.HasPrefix(rest, " ") || !strings.Contains(rest, labels) {

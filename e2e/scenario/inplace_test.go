@@ -45,7 +45,8 @@ const (
 // once more while the new container warms up; without one the kubelet says ready throughout. With stableFor a consumer of
 // the ingress cluster sees each address that its kubelet takes off leave once and return once, and with the rule of the
 // documentation, added while everything runs, every address, before its container is stopped; and so does the receiver of
-// a sink, with its windows as they are unless set. Beside it runs a consumer of the member, which sees what comes of its own controller.
+// a sink, with its windows as they are unless set. Beside it runs
+// a consumer of the member, which sees what its own controller writes.
 func TestUpgradeInPlace(t *testing.T) {
 	w := newWorld(t, "idc-a")
 	ctx, a := t.Context(), w.fleet.Member("idc-a")
@@ -87,14 +88,14 @@ func TestUpgradeInPlace(t *testing.T) {
 	}
 	judge := func(with, service string, want int) {
 		for where, c := range map[string]*consumer{"in the ingress cluster": ours[service], "at the receiver": outside["shop/"+service]} {
-			flips := c.flips()
-			for address, turns := range flips {
-				if turns != want {
-					t.Errorf("with %s: %s of %s: %d transitions %s, want %d", with, address, service, turns, where, want)
+			all := c.transitions()
+			for address, n := range all {
+				if n != want {
+					t.Errorf("with %s: %s of %s: %d transitions %s, want %d", with, address, service, n, where, want)
 				}
 			}
-			if want > 0 && len(flips) != inPlacePods {
-				t.Errorf("with %s: %d addresses of %s flipped %s, want %d", with, len(flips), service, where, inPlacePods)
+			if want > 0 && len(all) != inPlacePods {
+				t.Errorf("with %s: %d addresses of %s flipped %s, want %d", with, len(all), service, where, inPlacePods)
 			}
 		}
 		t.Logf("%d pods of %s upgraded in place with %s: %d transitions in the ingress cluster, %d at the receiver, %d by the member's own controller",
@@ -241,11 +242,11 @@ type consumer struct {
 	mu     sync.Mutex
 	slices map[string]map[string]bool // readiness by slice and address
 	takes  map[string]bool            // addresses that take traffic
-	turns  map[string]int
+	flips  map[string]int
 }
 
 func newConsumer() *consumer {
-	return &consumer{slices: map[string]map[string]bool{}, takes: map[string]bool{}, turns: map[string]int{}}
+	return &consumer{slices: map[string]map[string]bool{}, takes: map[string]bool{}, flips: map[string]int{}}
 }
 
 // tells passes on what a receiver is told of each Service.
@@ -314,7 +315,7 @@ func (w *world) startsWith(c *consumer) {
 func (c *consumer) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.turns)
+	clear(c.flips)
 }
 
 // see takes what the addresses of a slice are.
@@ -332,12 +333,12 @@ func (c *consumer) see(slice string, of map[string]bool) {
 	}
 	for address := range takes {
 		if !c.takes[address] {
-			c.turns[address]++
+			c.flips[address]++
 		}
 	}
 	for address := range c.takes {
 		if !takes[address] {
-			c.turns[address]++
+			c.flips[address]++
 		}
 	}
 	c.takes = takes
@@ -350,16 +351,16 @@ func (c *consumer) ready() int {
 	return len(c.takes)
 }
 
-// flips are the transitions of each address that had any.
-func (c *consumer) flips() map[string]int {
+// transitions are those of each address that had any.
+func (c *consumer) transitions() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.turns)
+	return maps.Clone(c.flips)
 }
 
 func (c *consumer) total() (n int) {
-	for _, turns := range c.flips() {
-		n += turns
+	for _, of := range c.transitions() {
+		n += of
 	}
 	return n
 }

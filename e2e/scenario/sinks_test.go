@@ -299,8 +299,9 @@ func (r *receiver) faults() []string {
 // addresses in any order.
 func (w *world) tells(r *receiver, want map[string]string) {
 	w.Helper()
+	sorted := map[string]string{}
 	for subject, addresses := range want {
-		want[subject] = strings.Join(slices.Sorted(strings.FieldsSeq(addresses)), " ")
+		sorted[subject] = strings.Join(slices.Sorted(strings.FieldsSeq(addresses)), " ")
 	}
 	fleettest.Eventually(w.T, soon, func(context.Context) error {
 		r.mu.Lock()
@@ -309,8 +310,8 @@ func (w *world) tells(r *receiver, want map[string]string) {
 		for subject, t := range r.told {
 			got[subject] = t.ready
 		}
-		if !maps.Equal(got, want) {
-			return fmt.Errorf("the receiver was told %q, want %q", got, want)
+		if !maps.Equal(got, sorted) {
+			return fmt.Errorf("the receiver was told %q, want %q", got, sorted)
 		}
 		return nil
 	})
