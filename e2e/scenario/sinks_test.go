@@ -66,8 +66,8 @@ func TestSinks(t *testing.T) {
 	w.must(w.proc.WaitReady(ctx))
 	w.tells(slb, map[string]string{"shop/web": web, "shop/still": still.Status.PodIP, "shop/gone": ""})
 
-	// A receiver that does not answer holds nothing up, and is then told how it is now.
-	slb.forget()
+	// A receiver that does not answer holds nothing up, and is then told how it is now: what differs, and what it was about
+	// to be told once more.
 	release := slb.hang()
 	w.must(a.MarkNotReady(ctx, "shop", "web-0"))
 	w.must(a.MarkNotReady(ctx, "shop", "web-1"))
@@ -75,7 +75,7 @@ func TestSinks(t *testing.T) {
 	w.must(a.MarkReady(ctx, "shop", "web-1"))
 	w.shows("shop", "web", line(a, pod, "off"), line(a, second, "ready+serving"))
 	release()
-	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP})
+	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP, "shop/still": still.Status.PodIP, "shop/gone": ""})
 
 	if code, out := w.command("status", "--server", w.proc.URL); code != 0 || !strings.Contains(out, "slb") {
 		t.Errorf("status: exit %d, and nothing of the sink in\n%s", code, out)
