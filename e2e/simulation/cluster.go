@@ -208,13 +208,12 @@ func (c *Cluster) move(pod model.Object) {
 
 // ready sets both conditions as a kubelet does, with a reason.
 func (c *Cluster) ready(pod *corev1.Pod, is bool) {
-	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
-		if is {
-			c.set(pod, kind, corev1.ConditionTrue, "")
-		} else {
-			c.set(pod, kind, corev1.ConditionFalse, "ContainersNotReady")
-		}
+	status, reason := corev1.ConditionFalse, "ContainersNotReady"
+	if is {
+		status, reason = corev1.ConditionTrue, ""
 	}
+	c.set(pod, corev1.ContainersReady, status, reason)
+	c.set(pod, corev1.PodReady, status, reason)
 }
 
 func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) {

@@ -207,8 +207,8 @@ func (w *world) swap(from, to *Cluster) {
 func (w *world) heal() {
 	w.note("all faults end")
 	w.lived = max(w.lived, w.now) // members may become readable only now
-	for n := 0; n < len(w.pending); n++ {
-		w.end(n)
+	for _, end := range w.pending {
+		end()
 	}
 	for _, c := range w.members {
 		for _, l := range c.workloads {

@@ -38,34 +38,32 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 		unsure = unsure || e.unsure
 	}
 	compare := func(kind model.Kind) {
-		published, acknowledged := w.published(kind, key), false
-		for at, e := range published {
+		published := w.published(kind, key)
+		differs := func(at place, law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
+		acknowledged := published.some(func(at place, e entry) bool {
 			of, offered := wanted[at]
-			acknowledged = acknowledged || e.ready && offered && of.class() == best
-		}
+			return e.ready && offered && of.class() == best
+		})
 		for at, e := range published {
-			of, offered := wanted[at]
-			differs := func(law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
-			switch {
+			switch of, offered := wanted[at]; {
 			case !offered && !w.mayStay(at):
-				differs(Hard, "is published and not offered")
+				differs(at, Hard, "is published and not offered")
 			case !offered, unsure:
 			case e.ready && of.grade == unserved && !of.ready:
-				differs(Hard, "is published ready and is not ready")
+				differs(at, Hard, "is published ready and is not ready")
 			case e.ready && of.grade < unserved && of.class() > best && acknowledged:
-				differs(Demoted, "serves beside better endpoints")
+				differs(at, Demoted, "serves beside better endpoints")
 			case e.ports != of.ports:
-				differs(Fair, "is published with ports "+e.ports+" instead of "+of.ports)
+				differs(at, Fair, "is published with ports "+e.ports+" instead of "+of.ports)
 			}
 		}
 		for at, of := range wanted {
-			e, there := published[at]
-			switch {
+			switch e, there := published[at]; {
 			case unsure:
 			case !there:
-				found = append(found, difference{key, kind, at, Fair, "is not published"})
+				differs(at, Fair, "is not published")
 			case !e.ready && of.ready && (of.grade == unserved || of.class() == best):
-				found = append(found, difference{key, kind, at, Fair, "is not published ready"})
+				differs(at, Fair, "is not published ready")
 			}
 		}
 	}

@@ -109,12 +109,11 @@ func (p *Process) held(sent time.Time) {
 
 // release gives up the Lease, as a process does on a clean shutdown.
 func (p *Process) release() {
-	if lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
-		now := metav1.NewTime(p.clock())
-		model.Edit(p.world.ingress.Server, leaseID, func(lease *coordinationv1.Lease) {
+	model.Edit(p.world.ingress.Server, leaseID, func(lease *coordinationv1.Lease) {
+		if now := metav1.NewTime(p.clock()); *lease.Spec.HolderIdentity == p.term.Identity {
 			lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
-		})
-	}
+		}
+	})
 }
 
 // mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and

@@ -187,8 +187,7 @@ func (l *laws) judge(a *attempt, before, after model.Object) {
 	case after != nil && before == after && !w.edits:
 		l.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
-	blind := w.lately(thawed+p.name) || w.lately(restored+w.ingress.name) || w.now < late(p.ingress.healthySince())
-	if !blind { // otherwise its cache may be stale
+	if !w.lately(thawed+p.name) && !w.lately(restored+w.ingress.name) && w.now >= late(p.ingress.healthySince()) { // else its cache may be stale
 		l.order(a, before, after)
 	}
 	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
@@ -199,17 +198,13 @@ func (l *laws) judge(a *attempt, before, after model.Object) {
 // order checks the order of writes.
 func (l *laws) order(a *attempt, before, after model.Object) {
 	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
-	is, _ := after.(*discoveryv1.EndpointSlice)
-	switch {
-	case is != nil && before != nil:
-		if !equality.Semantic.DeepEqual(before.(*discoveryv1.EndpointSlice).Ports, is.Ports) {
-			l.breaks(Order, "the ports of slice %s change", a.id)
-		}
-	case before == nil && (a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints):
-		left, gone := l.world.at[gone+service.String()]
-		if l.world.ingress.Find(service) == nil && !(gone && a.sent-left < settled) {
-			l.breaks(Order, "%s is made before its Service", a.id)
-		}
+	left, gone := l.world.at[gone+service.String()]
+	switch was, _ := before.(*discoveryv1.EndpointSlice); {
+	case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
+		l.breaks(Order, "the ports of slice %s change", a.id)
+	case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
+	case l.world.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
+		l.breaks(Order, "%s is made before its Service", a.id)
 	}
 }
 
@@ -259,13 +254,13 @@ func (l *laws) came(a *attempt, at place, member string) {
 // lost checks whether an endpoint that no longer serves could have, by all that is known.
 func (l *laws) lost(a *attempt, at place, now view) {
 	w, p := l.world, l.world.pods[at.uid]
-	if p == nil || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
-		return // it was dropped without a question while it was not published
+	if p == nil || !w.certain(a, at) || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
+		return // it need not have been known, or was dropped without a question while it was not published
 	}
 	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be better, or were
 	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until its member is read an endpoint has its published grade
 	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
-		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lastChange) {
+		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved {
 			continue
 		}
 		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && classes)) {
@@ -327,30 +322,28 @@ func (l *laws) wiped(a *attempt, lost []place) {
 	}
 }
 
-// certain reports whether a process must have known the present state of a member's Service, and
-// that of the pod of an endpoint, which last changed as of tells.
-func (w *world) certain(a *attempt, c *Cluster, at place, of *lastChange) bool {
-	p, key := a.process, a.action.Replica
-	svc, knew := c.services[key], a.knew[c.name]
-	_, followed := a.knew[c.name]
+// certain reports whether a process must have known the present state of the pod of an endpoint, and of
+// its Service.
+func (w *world) certain(a *attempt, at place) bool {
+	p, pod, key := a.process, w.pods[at.uid], a.action.Replica
+	c := pod.cluster
+	svc, served := c.services[key]
+	knew, followed := a.knew[c.name]
 	firm := func(of *lastChange, reached uint64) bool { // unchanged for a while, and what was read is not older
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
-	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !a.level || !w.agree(key) || w.excludes(key) {
-		return false
-	}
-	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
+	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && !w.wasRestored(c) && a.level && w.agree(key) && !w.excludes(key) &&
+		p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
 // unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has read
 // another member but not yet this one, and its cache has no slice that names the endpoint's member.
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
-	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
 	named := func(s plan.Slice) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr.String() == at.addr && e.Target.UID == at.uid })
 	}
-	return a.id.Kind == model.Endpoints && !read(c) && others && !slices.ContainsFunc(a.slices, named)
+	return a.id.Kind == model.Endpoints && !read(c) && slices.ContainsFunc(w.members, read) && !slices.ContainsFunc(a.slices, named)
 }
 
 // wasRestored reports whether a member's store was restored lately.

@@ -14,7 +14,6 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/syncer"
 )
 
 // seen is a member as one process sees it.
@@ -69,8 +68,9 @@ func (m *seen) step(e member.Event) {
 	if effects.Listed && m.AllListed() {
 		m.core.AddAll(m.clock(), record.EventListed)
 	}
-	if len(effects.Dirty) > 0 {
-		m.dirty(m.name, effects.Dirty, effects.Bulk)
+	for _, c := range effects.Dirty {
+		m.core.Add(m.clock(), c.Replica, c.Effect, effects.Bulk, record.Cause{Cluster: m.name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
+		m.compare()
 	}
 	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
@@ -118,7 +118,11 @@ func (m *seen) begin() {
 	}
 	for _, scope := range scopes {
 		if f := m.streams[scope]; f == nil {
-			m.streams[scope] = m.follow(scope)
+			q := followed[scope.Kind].Query
+			if q.Namespace = scope.Namespace; scope.Name != "" {
+				q.Fields = "metadata.name=" + scope.Name
+			}
+			m.streams[scope] = follow(m.way, q, followed[scope.Kind].intake(scope, m.step))
 		} else if slices.Contains(relists, scope) {
 			f.relist()
 		}
@@ -132,19 +136,6 @@ func (m *seen) begin() {
 func (m *seen) anew() {
 	m.relists = append(m.relists, m.state.Scopes()...)
 	m.begin()
-}
-
-// known is the revisions of a member that a process has reached, and whether it follows its pods.
-type known struct {
-	pods, services uint64
-	follows        bool
-}
-
-// level reports whether the Service in the table, if any, is current: one that was seen may wait for its pods.
-func (m *seen) level(key syncer.Key) bool {
-	_, revision, read := m.state.Tables().Service(key)
-	svc := m.world.serviceOf(m.way.home, key)
-	return !read || svc != nil && kube.Revision(svc.ResourceVersion) == revision
 }
 
 // stream returns the follower of a kind in a namespace, nil if there is none.
@@ -162,7 +153,7 @@ func (m *seen) ask(q member.Question) {
 		return
 	}
 	answer, store := member.Answer{Question: q}, m.stores
-	m.way.ask(queries[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
+	m.way.ask(followed[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
 			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
 		} else if err == nil {
@@ -177,32 +168,24 @@ func (m *seen) ask(q member.Question) {
 	})
 }
 
-// queries select what is followed of each kind of a member, and decoder decodes it.
-var (
-	queries = [...]model.Query{
-		member.Pods:           {Kind: model.Pods, Fields: clusters.LivePods},
-		member.Services:       {Kind: model.Services},
-		member.Endpoints:      {Kind: model.Endpoints},
-		member.EndpointSlices: {Kind: model.EndpointSlices, Labels: clusters.HandWrittenSlices},
-	}
-	decoder = decode.New(decode.Options{})
-)
-
-func (m *seen) follow(scope member.Scope) *follower {
-	q := queries[scope.Kind]
-	if q.Namespace = scope.Namespace; scope.Name != "" {
-		q.Fields = "metadata.name=" + scope.Name
-	}
-	sink := map[member.Kind]func(*seen, member.Scope) kube.Sink[model.Object]{
-		member.Pods: taking(decoder.Pod), member.Services: taking(decoder.Service), member.Endpoints: taking(decoder.Endpoints), member.EndpointSlices: taking(decoder.Slice)}[scope.Kind]
-	return follow(m.way, q, sink(m, scope))
+// followed says of each kind of a member what is followed, and how that is decoded.
+var followed = [...]struct {
+	model.Query
+	intake func(member.Scope, func(member.Event)) kube.Sink[model.Object]
+}{
+	member.Pods:           {model.Query{Kind: model.Pods, Fields: clusters.LivePods}, decoding(decoder.Pod)},
+	member.Services:       {model.Query{Kind: model.Services}, decoding(decoder.Service)},
+	member.Endpoints:      {model.Query{Kind: model.Endpoints}, decoding(decoder.Endpoints)},
+	member.EndpointSlices: {model.Query{Kind: model.EndpointSlices, Labels: clusters.HandWrittenSlices}, decoding(decoder.Slice)},
 }
 
-// taking returns a sink that decodes what a stream shows and applies it to the state.
-func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[model.Object] {
-	return func(m *seen, scope member.Scope) kube.Sink[model.Object] {
+var decoder = decode.New(decode.Options{})
+
+// decoding returns the intake of a kind, which decodes what its stream shows.
+func decoding[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(member.Scope, func(member.Event)) kube.Sink[model.Object] {
+	return func(scope member.Scope, step func(member.Event)) kube.Sink[model.Object] {
 		return reading[store.Versioned[T]]{
-			&clusters.Intake[T]{Scope: scope, Step: m.step, Failed: func(error) {}},
+			&clusters.Intake[T]{Scope: scope, Step: step, Failed: func(error) {}},
 			func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) },
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
@@ -141,15 +142,6 @@ func (p *Process) configure(c *Config) {
 	p.compare()
 }
 
-// dirty queues the replicas that a member reports.
-func (p *Process) dirty(name string, changes []member.Change, bulk bool) {
-	for i := range changes {
-		c := &changes[i]
-		p.core.Add(p.clock(), c.Replica, c.Effect, bulk, record.Cause{Cluster: name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
-	}
-	p.compare()
-}
-
 // Shares implements reconcile.Source.
 func (p *Process) Shares(replica syncer.Key) []plan.Share {
 	shares := make([]plan.Share, len(p.members))
@@ -205,7 +197,9 @@ func (p *Process) work() {
 		for _, m := range p.members {
 			pods, services := m.stream(member.Pods, of.Replica.Namespace), m.stream(member.Services, of.Replica.Namespace)
 			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows()}
-			c.level = c.level && m.level(of.Replica)
+			_, revision, read := m.state.Tables().Service(of.Replica)
+			svc := p.world.serviceOf(m.way.home, of.Replica)
+			c.level = c.level && (!read || svc != nil && kube.Revision(svc.ResourceVersion) == revision)
 		}
 		p.compared[of.Replica] = c
 		p.compare()
@@ -234,12 +228,19 @@ type attempt struct {
 	compared
 }
 
-// compared is, for the laws, what was known when a replica was last compared: its slices, the revisions
-// of members, and with level whether the Services that were read were current.
+// compared is, for the laws, what was known when a replica was last compared: its slices, what had been
+// reached of members, and with level whether the Services that were read were current: one that was
+// seen may wait for its pods.
 type compared struct {
 	slices []plan.Slice
 	knew   map[string]known
 	level  bool
+}
+
+// known is the revisions of a member that a process has reached, and whether it follows its pods.
+type known struct {
+	pods, services uint64
+	follows        bool
 }
 
 func (p *Process) request(g *lanes.Grant) {

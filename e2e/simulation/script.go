@@ -143,7 +143,7 @@ func drawn(d rng, fault bool) string {
 
 // Shrink returns the shortest script it finds that breaks the same law, within a number of tries.
 func Shrink(c *Case, law Law, tries int) *Case {
-	smaller := false
+	smaller := true
 	try := func(edit func(*Case)) bool {
 		s := *c
 		s.Steps = slices.Clone(c.Steps)
@@ -157,7 +157,7 @@ func Shrink(c *Case, law Law, tries int) *Case {
 		}
 		return fails
 	}
-	for again := true; again; again = smaller && tries > 0 {
+	for smaller && tries > 0 {
 		smaller = false
 		for size := len(c.Steps) / 2; size > 0; size /= 2 { // without half of the steps, a quarter, down to one
 			for from := len(c.Steps) - size; from >= 0; from -= size {

@@ -143,12 +143,11 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 }
 
 // offersOf returns the endpoints that a member has for a replica, nil if it has no such Service.
-func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
+func (w *world) offersOf(c *Cluster, key syncer.Key) (out []offer) {
 	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
 	if svc == nil {
 		return nil
 	}
-	out := []offer{}
 	if svc.Spec.Selector == nil { // written by hand
 		written := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
 		for _, at := range sorted(written) {

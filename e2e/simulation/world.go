@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,17 +102,9 @@ func (w *world) sweep() {
 
 // until schedules the end of something, which heal may bring forward.
 func (w *world) until(d time.Duration, do func()) {
-	n := len(w.pending)
-	w.pending = append(w.pending, do)
-	w.after(d, func() { w.end(n) })
-}
-
-// end runs a pending end, once.
-func (w *world) end(n int) {
-	if do := w.pending[n]; do != nil {
-		w.pending[n] = nil
-		do()
-	}
+	end := sync.OnceFunc(do)
+	w.pending = append(w.pending, end)
+	w.after(d, end)
 }
 
 // note adds a comment to the notes.
