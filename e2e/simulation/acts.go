@@ -263,7 +263,7 @@ var acts = []*act{
 		w.ingress.ensureNamespace(meta.Namespace)
 		made, err := w.ingress.Create(o)
 		if err == nil {
-			w.laws.ever[keyOf(made)] = true
+			w.ever[keyOf(made)] = true
 			w.until(span(s.C/3), func() { w.ingress.later(made, 0, func() { w.ingress.Remove(made) }) })
 		}
 		return err == nil

@@ -197,7 +197,7 @@ func (f *follower) tell(revision uint64, list bool) {
 		last, f.told = 0, nil
 	}
 	if revision > last {
-		f.told = append(f.told, telling{revision, f.now, list, f.process.world.laws.writes})
+		f.told = append(f.told, telling{revision, f.now, list, f.process.world.writes})
 	}
 }
 

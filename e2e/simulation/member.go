@@ -160,7 +160,7 @@ func (m *seen) ask(q member.Question) {
 			answer.Outcome = member.NotThere
 		}
 		if m.stores != store && m.state.Open(q) {
-			m.world.laws.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
+			m.world.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
 		m.step(answer)
 		m.questions.Answered(kube.RetryAfter(err) > 0)

@@ -296,6 +296,6 @@ func (a *attempt) write(s *model.Server) (after any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.process.world.laws.judge(a, before, s.Find(a.id))
+	a.process.world.judge(a, before, s.Find(a.id))
 	return after, nil
 }

@@ -23,13 +23,13 @@ import (
 // world is everything in one case.
 type world struct {
 	schedule
+	laws
 	seed      uint64
 	ingress   *Cluster
 	members   []*Cluster // sorted by name
 	clusters  []*Cluster // the members and the ingress cluster
 	processes []*Process
 	links     map[string]*link
-	laws      *laws
 	// pods are all that members ever had, by UID; hand maps hand-written addresses to their members.
 	pods map[string]*podTruth
 	hand map[string]string
@@ -72,7 +72,7 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 		MayWrite: func(string) bool { return true },
 		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 	}}
-	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
+	w.laws = laws{ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
 	w.ingress.Admission = w.admit
@@ -91,13 +91,13 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	for i := range processes {
 		w.processes = append(w.processes, newProcess(w, fmt.Sprintf("p%d", i), time.Duration(i)*1500*time.Millisecond))
 	}
-	w.sweep()
+	w.sweeps()
 	return w
 }
 
-func (w *world) sweep() {
-	w.laws.sweep()
-	w.after(sweepEvery, w.sweep)
+func (w *world) sweeps() {
+	w.sweep()
+	w.after(sweepEvery, w.sweeps)
 }
 
 // until schedules the end of something, which heal may bring forward.
