@@ -291,7 +291,13 @@ var acts = []*act{
 		if w.lately(unleased) {
 			return false // without a Lease the new process would lead beside the other
 		}
-		w.restart(s.A%len(w.processes), s.B%2 == 0)
+		inOrder, at := s.B%2 == 0, s.A%len(w.processes)
+		former := w.processes[at]
+		w.note("%s is restarted, in order %t", former.name, inOrder)
+		if former.dead = true; inOrder {
+			former.release()
+		}
+		w.processes[at] = newProcess(w, former.name, former.skew)
 		return true
 	}},
 	{"freeze", 2, true, func(w *world, s Step) bool {

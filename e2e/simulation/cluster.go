@@ -61,14 +61,17 @@ func (c *Cluster) ensureNamespace(name string) {
 	_, _ = c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// pods returns the pods of a workload that have not finished, by name.
-func (c *Cluster) pods(w *workload) (out []*corev1.Pod) {
-	for _, o := range c.All(model.Pods, w.namespace) {
-		if pod := o.(*corev1.Pod); pod.Labels["workload"] == w.name && !finished(pod) {
+// live returns the pods in a namespace, or in all, that have not finished, pods those of a workload.
+func (c *Cluster) live(namespace string) (out []*corev1.Pod) {
+	for _, o := range c.All(model.Pods, namespace) {
+		if pod := o.(*corev1.Pod); !finished(pod) {
 			out = append(out, pod)
 		}
 	}
 	return out
+}
+func (c *Cluster) pods(w *workload) []*corev1.Pod {
+	return slices.DeleteFunc(c.live(w.namespace), func(pod *corev1.Pod) bool { return pod.Labels["workload"] != w.name })
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -191,10 +194,8 @@ func (c *Cluster) startPod(pod model.Object) {
 // move assigns another address to a pod, one that no live pod has. Those of dead pods are soon reused.
 func (c *Cluster) move(pod model.Object) {
 	used, ip := map[string]bool{}, ""
-	for _, o := range c.All(model.Pods, "") {
-		if pod := o.(*corev1.Pod); !finished(pod) {
-			used[pod.Status.PodIP] = true
-		}
+	for _, pod := range c.live("") {
+		used[pod.Status.PodIP] = true
 	}
 	if c.chance(50) {
 		c.lastIP = 0 // as often as not, start with the lowest free one
@@ -258,15 +259,13 @@ func (c *Cluster) stopPod(pod model.Object, force bool) {
 // hear silences a node, or ends its silence: then its kubelet reports its pods.
 func (c *Cluster) hear(node string, heard bool) {
 	c.silentNode[node] = !heard
-	for _, o := range c.All(model.Pods, "") {
-		pod := o.(*corev1.Pod)
-		if pod.Spec.NodeName != node || finished(pod) {
-			continue
-		}
+	for _, pod := range c.live("") {
 		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
-			if heard {
+			switch {
+			case pod.Spec.NodeName != node:
+			case heard:
 				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue)
-			} else if isReady(pod) {
+			case isReady(pod):
 				c.set(pod, corev1.PodReady, corev1.ConditionFalse, "")
 			}
 		})
@@ -310,10 +309,8 @@ func (c *Cluster) service(namespace, name string, selector map[string]string) {
 // revive is what kubelets and controllers do after a restore: pods that do not run are deleted,
 // and the others are reported.
 func (c *Cluster) revive() {
-	for _, o := range c.All(model.Pods, "") {
-		pod := o.(*corev1.Pod)
+	for _, pod := range c.live("") {
 		switch {
-		case finished(pod):
 		case pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30):
 			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.Remove(pod) })
 		case pod.Status.PodIP == "":

@@ -67,12 +67,11 @@ func onWorkload(do func(c *Cluster, l *workload, n int)) doing {
 func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
-		live := slices.DeleteFunc(slices.Clone(c.All(model.Pods, "")), func(o model.Object) bool { return finished(o.(*corev1.Pod)) || o.(*corev1.Pod).Status.PodIP == "" })
-		pod, ok := pickFrom(live, s.B).(*corev1.Pod)
-		if ok {
+		pod := pickFrom(slices.DeleteFunc(c.live(""), func(pod *corev1.Pod) bool { return pod.Status.PodIP == "" }), s.B)
+		if pod != nil {
 			do(w, c, pod, s.C)
 		}
-		return ok
+		return pod != nil
 	}
 }
 
@@ -181,16 +180,6 @@ func (w *world) obstruct(o obstacle, n int) bool {
 		}
 	})
 	return true
-}
-
-// restart ends a process and starts another in its place.
-func (w *world) restart(i int, inOrder bool) {
-	former := w.processes[i]
-	w.note("%s is restarted, in order %t", former.name, inOrder)
-	if former.dead = true; inOrder {
-		former.release()
-	}
-	w.processes[i] = newProcess(w, former.name, former.skew)
 }
 
 // swap has another cluster answer at a member's address.

@@ -241,7 +241,7 @@ func (w *world) came(a *attempt, at place, member string) {
 	switch {
 	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
 		w.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
-	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
+	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.recent(restored+p.cluster.name, restores):
 	case a.knew[owner].follows && a.knew[owner].pods < p.last: // its stream has yet to tell of the end
 	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
 		w.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
@@ -297,7 +297,7 @@ func (w *world) wiped(a *attempt, lost []place) {
 			p := w.pods[at.uid]
 			return p != nil && p.cluster == c && p.good && p.addr == at.addr
 		})
-		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.wasRestored(c) {
+		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.recent(restored+c.name, restores) {
 			continue
 		}
 		for _, e := range w.offersOf(c, key) {
@@ -330,7 +330,7 @@ func (w *world) certain(a *attempt, at place) bool {
 	firm := func(of *lastChange, reached uint64) bool { // unchanged for a while, and what was read is not older
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
-	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && !w.wasRestored(c) && a.level && w.agree(key) && !w.excludes(key) &&
+	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && !w.recent(restored+c.name, restores) && a.level && w.agree(key) && !w.excludes(key) &&
 		p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
@@ -342,12 +342,6 @@ func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr.String() == at.addr && e.Target.UID == at.uid })
 	}
 	return a.id.Kind == model.Endpoints && !read(c) && slices.ContainsFunc(w.members, read) && !slices.ContainsFunc(a.slices, named)
-}
-
-// wasRestored reports whether a member's store was restored lately.
-func (w *world) wasRestored(c *Cluster) bool {
-	at := w.at[restored+c.name]
-	return at != 0 && w.now-at < restores
 }
 
 // convergence describes what still differs, "" if nothing does.

@@ -23,7 +23,7 @@ type seen struct {
 	namespaces []string // with a stream each; nil: one for all
 	way        *way
 	state      *member.State
-	streams    map[member.Scope]*follower
+	streams    map[member.Scope]*following
 	stores     int // how often a restored store was noticed
 	over       bool
 	// What steps have requested and begin has yet to start.
@@ -35,7 +35,7 @@ type seen struct {
 const tickEvery = 250 * time.Millisecond
 
 func newSeen(p *Process, c *MemberConfig) *seen {
-	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*follower{}}
+	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*following{}}
 	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == c.Name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), c.Config)
@@ -122,7 +122,7 @@ func (m *seen) begin() {
 			if q.Namespace = scope.Namespace; scope.Name != "" {
 				q.Fields = "metadata.name=" + scope.Name
 			}
-			m.streams[scope] = follow(m.way, q, followed[scope.Kind].intake(scope, m.step))
+			m.streams[scope] = followed[scope.Kind].follow(m.way, q, scope, m.step)
 		} else if slices.Contains(relists, scope) {
 			f.relist()
 		}
@@ -139,7 +139,7 @@ func (m *seen) anew() {
 }
 
 // stream returns the follower of a kind in a namespace, nil if there is none.
-func (m *seen) stream(kind member.Kind, namespace string) *follower {
+func (m *seen) stream(kind member.Kind, namespace string) *following {
 	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
 		return f
 	}
@@ -171,7 +171,7 @@ func (m *seen) ask(q member.Question) {
 // followed says of each kind of a member what is followed, and how that is decoded.
 var followed = [...]struct {
 	model.Query
-	intake func(member.Scope, func(member.Event)) kube.Sink[model.Object]
+	follow func(*way, model.Query, member.Scope, func(member.Event)) *following
 }{
 	member.Pods:           {model.Query{Kind: model.Pods, Fields: clusters.LivePods}, decoding(decoder.Pod)},
 	member.Services:       {model.Query{Kind: model.Services}, decoding(decoder.Service)},
@@ -181,12 +181,10 @@ var followed = [...]struct {
 
 var decoder = decode.New(decode.Options{})
 
-// decoding returns the intake of a kind, which decodes what its stream shows.
-func decoding[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(member.Scope, func(member.Event)) kube.Sink[model.Object] {
-	return func(scope member.Scope, step func(member.Event)) kube.Sink[model.Object] {
-		return reading[store.Versioned[T]]{
-			&clusters.Intake[T]{Scope: scope, Step: step, Failed: func(error) {}},
-			func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) },
-		}
+// decoding follows a kind whose objects are decoded with read.
+func decoding[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*way, model.Query, member.Scope, func(member.Event)) *following {
+	return func(w *way, q model.Query, scope member.Scope, step func(member.Event)) *following {
+		decode := func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) }
+		return follow(w, q, decode, kube.Sink[store.Versioned[T]](&clusters.Intake[T]{Scope: scope, Step: step, Failed: func(error) {}}))
 	}
 }

@@ -60,8 +60,9 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 		p.after(0, p.tell)
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
+	decode := func(o model.Object) *cache.Object { return cache.Decode(o, instance) }
 	for kind, of := range cache.Kinds {
-		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o model.Object) *cache.Object { return cache.Decode(o, instance) }})
+		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, decode, p.cache.Sink(plan.Kind(kind)))
 	}
 	p.configure(w.config)
 	p.poll()

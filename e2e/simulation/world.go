@@ -63,8 +63,11 @@ const (
 	thawed     = "frozen until: "
 )
 
-// lately reports whether something happened less than the duration of a Lease ago.
-func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[what] < leaseTime }
+// recent reports whether something happened less than a duration ago, lately less than that of a Lease.
+func (w *world) recent(what string, d time.Duration) bool {
+	return w.at[what] != 0 && w.now-w.at[what] < d
+}
+func (w *world) lately(what string) bool { return w.recent(what, leaseTime) }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
 	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, pods: map[string]*podTruth{}, hand: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
