@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -78,17 +79,15 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 // agree reports whether members have the same ports for a replica. Where they do not, the oldest
 // Service decides, which the truth does not model.
 func (w *world) agree(key syncer.Key) bool {
-	var first *corev1.Service
+	var other *corev1.Service
 	for _, c := range w.members {
 		svc := w.serviceOf(c, key)
-		if first != nil && svc != nil && !slices.EqualFunc(first.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
+		if other != nil && svc != nil && !slices.EqualFunc(other.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
 			return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol
 		}) {
 			return false
 		}
-		if svc != nil {
-			first = svc
-		}
+		other = cmp.Or(svc, other)
 	}
 	return true
 }
@@ -175,9 +174,4 @@ func (w *world) replaced(d difference) bool {
 		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == model.EndpointSlices)
 		return same && (!e.ready || of.grade != unserved || of.ready)
 	})
-}
-
-// hangs reports whether requests to the ingress cluster hang, or did lately.
-func (w *world) hangs() bool {
-	return w.lately(hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
 }

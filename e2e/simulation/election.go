@@ -71,7 +71,7 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
 		HolderIdentity: p.term.Identity, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
-	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *model.Server) (any, error) {
+	p.ingress.request(leaseID, p.term.RenewDeadline()/3, nil, func(s *model.Server) (any, error) {
 		if lease.ResourceVersion == "" {
 			return s.Create(lease)
 		}

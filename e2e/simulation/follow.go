@@ -66,7 +66,7 @@ func (f *follower[T]) versioned(o model.Object) kube.Versioned[T] {
 
 // ask sends a request about what is followed. The answer is dropped unless still is true by then.
 func (f *follower[T]) ask(timeout time.Duration, still func() bool, act func(*model.Server) (any, error), done func(now time.Time, value any, err error)) {
-	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, always, act, func(value any, err error) {
+	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, nil, act, func(value any, err error) {
 		if !f.over && still() {
 			done(f.process.clock(), value, err)
 			f.proceed()
@@ -90,7 +90,7 @@ func (f *follower[T]) proceed() {
 			f.leave()
 			f.proven = nil
 		case kube.Probe:
-			f.ask(askTimeout, always, func(s *model.Server) (any, error) { return s.Revision, nil }, func(now time.Time, value any, err error) {
+			f.ask(askTimeout, func() bool { return true }, func(s *model.Server) (any, error) { return s.Revision, nil }, func(now time.Time, value any, err error) {
 				if err == nil {
 					f.course.Probed(now, value.(uint64))
 				}
@@ -179,11 +179,10 @@ func (f *follower[T]) event(e model.Event) {
 
 // tell records up to which revision the Course has been told.
 func (f *following) tell(revision uint64, list bool) {
-	last := f.reached()
-	if list && revision < last { // the store was restored: what was told is void
-		last, f.told = 0, nil
+	if list && revision < f.reached() { // the store was restored: what was told is void
+		f.told = nil
 	}
-	if revision > last {
+	if revision > f.reached() {
 		f.told = append(f.told, telling{revision, f.now, list, f.process.world.writes})
 	}
 }

@@ -89,11 +89,7 @@ func (w *world) breaks(law Law, format string, of ...any) {
 // for queues that grow too long.
 func (w *world) sweep() {
 	now := map[difference]time.Duration{}
-	for _, c := range w.clusters {
-		for _, svc := range c.All(model.Services, "") {
-			w.ever[keyOf(svc)] = true
-		}
-	}
+	hangs := w.lately(hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
 	for key := range w.ever {
 		for _, d := range w.differences(key) {
 			now[d] = w.now
@@ -106,7 +102,7 @@ func (w *world) sweep() {
 	for _, d := range sorted(w.open) {
 		bound := fairBound
 		if d.law != Fair && !w.replaced(d) {
-			if bound = hardBound; w.hangs() {
+			if bound = hardBound; hangs {
 				bound += hangBound
 			}
 		}

@@ -86,7 +86,7 @@ func (l *link) change(how func(*link)) {
 
 // delay draws how long the next message takes.
 func (l *link) delay() time.Duration {
-	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
+	d := l.within(l.latency/2, l.latency*3/2)
 	if l.fault == jumbled {
 		d = l.within(time.Millisecond, time.Duration(l.IntN(5))*time.Second+time.Millisecond)
 	} else if l.chance(1) && l.latency <= slow {
@@ -187,7 +187,7 @@ const (
 var errNotSent = errors.New("this process does not lead")
 
 // request sends a request over a connection that has proven the identity of its cluster (the one on
-// record, or else the first), unless it may no longer be sent by then.
+// record, or else the first), unless it may no longer be sent by then; nil: it may.
 func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act func(*model.Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	switch {
@@ -207,7 +207,7 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 				w.request(of, timeout, may, act, done)
 			})
 		})
-	case !may():
+	case may != nil && !may():
 		answer(nil, errNotSent)
 	default:
 		w.call(of, timeout, func(c *Cluster) (any, error) {
@@ -226,10 +226,8 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 
 // ask reads an object. Both it and err are nil if there is none.
 func (w *way) ask(id model.ID, timeout time.Duration, done func(o model.Object, err error)) {
-	w.request(id, timeout, always, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
+	w.request(id, timeout, nil, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
 		o, _ := value.(model.Object)
 		done(o, err)
 	})
 }
-
-func always() bool { return true }

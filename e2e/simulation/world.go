@@ -134,6 +134,9 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 		w.note("%s: revision %d, %s", c.name, ch.Revision, describe(ch))
 	}
 	svc, service := o.(*corev1.Service)
+	if service {
+		w.ever[keyOf(svc)] = true
+	}
 	switch {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
