@@ -118,11 +118,10 @@ const (
 // offer is an endpoint that a member truly has for a replica.
 type offer struct {
 	place
+	entry        // as it is where its class serves
 	grade, order int
-	// ready is its condition where its class serves. unsure: its grade is about to change with time.
-	// inEndpoints: it is in Endpoints, too.
-	ready, unsure, inEndpoints bool
-	ports                      string
+	// unsure: its grade is about to change with time. inEndpoints: it is in Endpoints, too.
+	unsure, inEndpoints bool
 }
 
 // class orders endpoints that may serve, the best first.
@@ -151,7 +150,7 @@ func (w *world) offersOf(c *Cluster, key syncer.Key) (out []offer) {
 	if svc.Spec.Selector == nil { // written by hand
 		written := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
 		for _, at := range sorted(written) {
-			e := offer{place: at, ports: written[at].ports, inEndpoints: true, ready: written[at].ready}
+			e := offer{place: at, entry: written[at], inEndpoints: true}
 			if !e.ready {
 				e.grade = unserved
 			}
