@@ -162,11 +162,7 @@ func (c *Cluster) writeByHand(s Step) {
 		}
 	}
 	_, _ = c.Create(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}})
-	model.Edit(c.Server, id, func(o *corev1.Endpoints) {
-		if o.Subsets = nil; s.C%4 > 0 {
-			o.Subsets = []corev1.EndpointSubset{subset}
-		}
-	})
+	model.Edit(c.Server, id, func(o *corev1.Endpoints) { o.Subsets = []corev1.EndpointSubset{subset}[:min(1, s.C%4)] }) // none without an address
 }
 
 // obstruct adds an obstacle to the ingress cluster's admission for a while.

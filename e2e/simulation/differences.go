@@ -33,9 +33,7 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 	wanted, best, unsure := map[place]offer{}, unserved*100, !w.agree(key)
 	for _, e := range w.offers(key) {
 		wanted[e.place] = e
-		if e.grade < unserved {
-			best = min(best, e.class())
-		}
+		best = min(best, e.class())
 		unsure = unsure || e.unsure
 	}
 	compare := func(kind model.Kind) {
@@ -140,10 +138,8 @@ type obstacle struct {
 func (w *world) admit(id model.ID, before, after model.Object) error {
 	was, is := placesOf(before), placesOf(after)
 	for _, o := range w.obstacles {
-		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most
-		for at := range is {
-			hit = hit || at.addr == o.address || o.additions && !was.anywhere(at.addr)
-		}
+		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most ||
+			is.some(func(at place, _ entry) bool { return at.addr == o.address || o.additions && !was.anywhere(at.addr) })
 		switch {
 		case !hit || o.namespace != "" && o.namespace != id.Namespace || id.Kind == model.Leases:
 		case o.hangs:

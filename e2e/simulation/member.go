@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -140,10 +141,7 @@ func (m *seen) anew() {
 
 // stream returns the follower of a kind in a namespace, nil if there is none.
 func (m *seen) stream(kind member.Kind, namespace string) *following {
-	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
-		return f
-	}
-	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
+	return cmp.Or(m.streams[member.Scope{Kind: kind}], m.streams[member.Scope{Kind: kind, Namespace: namespace}])
 }
 
 // ask asks a question if it is still open.

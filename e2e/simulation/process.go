@@ -144,11 +144,10 @@ func (p *Process) configure(c *Config) {
 }
 
 // Shares implements reconcile.Source.
-func (p *Process) Shares(replica syncer.Key) []plan.Share {
-	shares := make([]plan.Share, len(p.members))
-	for i, m := range p.members {
+func (p *Process) Shares(replica syncer.Key) (shares []plan.Share) {
+	for _, m := range p.members {
 		g := m.state.Give(replica)
-		shares[i] = plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve}
+		shares = append(shares, plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve})
 	}
 	return shares
 }

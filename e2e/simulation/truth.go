@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,11 +43,8 @@ type podTruth struct {
 func (w *world) observe(c *Cluster, ch model.Change) {
 	switch o := ch.Object().(type) {
 	case *corev1.Pod:
-		p := w.pods[string(o.UID)]
-		if p == nil {
-			p = &podTruth{cluster: c}
-			w.pods[string(o.UID)] = p
-		}
+		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c})
+		w.pods[string(o.UID)] = p
 		ip := o.Status.PodIP
 		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
 		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
