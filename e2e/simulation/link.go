@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,13 +102,9 @@ func (l *link) delay() time.Duration {
 // call sends a request about a kind in a namespace. act is its effect at the server; done is
 // called once with the answer, after timeout at the latest.
 func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
-	deadline, over := l.now+timeout, false
-	end := func(value any, err error) {
-		if !over {
-			over = true
-			done(value, err)
-		}
-	}
+	var once sync.Once
+	end := func(value any, err error) { once.Do(func() { done(value, err) }) }
+	deadline := l.now + timeout
 	l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
 	l.after(l.delay(), func() {
 		value, err := l.arrives(of, act)
