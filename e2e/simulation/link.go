@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/internal/apitest/model"
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 // fault is what is wrong with a link: the percentage of requests that get an error before they
@@ -180,9 +181,6 @@ const (
 	acceptTimeout = 10 * time.Second
 )
 
-// errNotSent is the answer to a request that may no longer be sent.
-var errNotSent = errors.New("this process does not lead")
-
 // request sends a request over a connection that has proven the identity of its cluster (the one on
 // record, or else the first), unless it may no longer be sent by then; nil: it may.
 func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act func(*model.Server) (any, error), done func(any, error)) {
@@ -205,7 +203,7 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 			})
 		})
 	case may != nil && !may():
-		answer(nil, errNotSent)
+		answer(nil, leader.ErrNotLeading)
 	default:
 		w.call(of, timeout, func(c *Cluster) (any, error) {
 			if w.proven != c {
