@@ -64,7 +64,7 @@ const (
 	sweepEvery = time.Second
 )
 
-// laws is what they remember.
+// laws is what the laws remember of a case.
 type laws struct {
 	broken *Broken
 	ever   map[syncer.Key]bool // all replicas that any cluster ever had a Service for
