@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -322,6 +323,28 @@ func (c *Cluster) revive() {
 	for _, l := range c.workloads {
 		c.after(c.within(10*time.Second, 25*time.Second), func() { c.reconcile(l) })
 	}
+}
+
+// mirror is a pass of the controller that mirrors Endpoints of a Service without a selector into a slice.
+func (c *Cluster) mirror(id model.ID) {
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name + "-mirrored",
+		Labels: map[string]string{syncer.LabelServiceName: id.Name, syncer.LabelSliceManagedBy: syncer.SliceMirrored}}}
+	if c.Find(model.IDOf(slice)) != nil {
+		c.Remove(slice)
+	}
+	written, svc := model.Of[*corev1.Endpoints](c.Server, id), model.Of[*corev1.Service](c.Server, model.Services.ID(id.Namespace, id.Name))
+	if written == nil || written.Labels[syncer.LabelSkipMirror] == "true" || svc == nil || svc.Spec.Selector != nil {
+		return
+	}
+	for _, subset := range written.Subsets {
+		for _, address := range subset.Addresses {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address.IP}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
+		}
+		for _, port := range subset.Ports {
+			slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port, Protocol: &port.Protocol})
+		}
+	}
+	_, _ = c.Create(slice)
 }
 
 // lie drops from a list what it is to lack.

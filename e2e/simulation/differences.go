@@ -102,7 +102,7 @@ func (w *world) orphaned(key syncer.Key) bool {
 	return w.published(model.Endpoints, key).some(orphan) ||
 		slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), func(o model.Object) bool {
 			l := o.GetLabels()
-			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
+			return ours(o) && l[syncer.LabelServiceName] == key.Name && !w.config.DropOrphans && w.config.member(l[syncer.LabelSourceCluster]) == nil
 		})
 }
 

@@ -354,5 +354,11 @@ func (w *world) convergence() string {
 			text = append(text, key.String()+": nobody has the Service any more")
 		}
 	}
+	for _, o := range w.ingress.All(model.EndpointSlices, "") {
+		of := w.ingress.Find(model.Endpoints.ID(o.GetNamespace(), o.GetLabels()[syncer.LabelServiceName]))
+		if o.GetLabels()[syncer.LabelSliceManagedBy] == syncer.SliceMirrored && of != nil && ours(of) {
+			text = append(text, "what is ours is mirrored in "+model.IDOf(o).String())
+		}
+	}
 	return strings.Join(text, "\n")
 }

@@ -137,6 +137,9 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 	if service {
 		w.ever[keyOf(svc)] = true
 	}
+	if model.KindOf(o) == model.Endpoints {
+		c.after(time.Duration(ch.Revision%20)*2*time.Second, func() { c.mirror(model.IDOf(o)) })
+	}
 	switch {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
