@@ -263,7 +263,7 @@ var acts = []*act{
 		w.ingress.ensureNamespace(meta.Namespace)
 		made, err := w.ingress.Create(o)
 		if err == nil {
-			w.laws.ever[keyOf(made)] = true
+			w.ever[keyOf(made)] = true
 			w.until(span(s.C/3), func() { w.ingress.later(made, 0, func() { w.ingress.Remove(made) }) })
 		}
 		return err == nil
@@ -291,7 +291,13 @@ var acts = []*act{
 		if w.lately(unleased) {
 			return false // without a Lease the new process would lead beside the other
 		}
-		w.restart(s.A%len(w.processes), s.B%2 == 0)
+		inOrder, at := s.B%2 == 0, s.A%len(w.processes)
+		former := w.processes[at]
+		w.note("%s is restarted, in order %t", former.name, inOrder)
+		if former.dead = true; inOrder {
+			former.release()
+		}
+		w.processes[at] = newProcess(w, former.name, former.skew)
 		return true
 	}},
 	{"freeze", 2, true, func(w *world, s Step) bool {

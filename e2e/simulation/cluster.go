@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -61,14 +62,17 @@ func (c *Cluster) ensureNamespace(name string) {
 	_, _ = c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// pods returns the pods of a workload that have not finished, by name.
-func (c *Cluster) pods(w *workload) (out []*corev1.Pod) {
-	for _, o := range c.All(model.Pods, w.namespace) {
-		if pod := o.(*corev1.Pod); pod.Labels["workload"] == w.name && !finished(pod) {
+// live returns the pods in a namespace, or in all, that have not finished, pods those of a workload.
+func (c *Cluster) live(namespace string) (out []*corev1.Pod) {
+	for _, o := range c.All(model.Pods, namespace) {
+		if pod := o.(*corev1.Pod); !finished(pod) {
 			out = append(out, pod)
 		}
 	}
 	return out
+}
+func (c *Cluster) pods(w *workload) []*corev1.Pod {
+	return slices.DeleteFunc(c.live(w.namespace), func(pod *corev1.Pod) bool { return pod.Labels["workload"] != w.name })
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -191,10 +195,8 @@ func (c *Cluster) startPod(pod model.Object) {
 // move assigns another address to a pod, one that no live pod has. Those of dead pods are soon reused.
 func (c *Cluster) move(pod model.Object) {
 	used, ip := map[string]bool{}, ""
-	for _, o := range c.All(model.Pods, "") {
-		if pod := o.(*corev1.Pod); !finished(pod) {
-			used[pod.Status.PodIP] = true
-		}
+	for _, pod := range c.live("") {
+		used[pod.Status.PodIP] = true
 	}
 	if c.chance(50) {
 		c.lastIP = 0 // as often as not, start with the lowest free one
@@ -208,13 +210,12 @@ func (c *Cluster) move(pod model.Object) {
 
 // ready sets both conditions as a kubelet does, with a reason.
 func (c *Cluster) ready(pod *corev1.Pod, is bool) {
-	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
-		if is {
-			c.set(pod, kind, corev1.ConditionTrue, "")
-		} else {
-			c.set(pod, kind, corev1.ConditionFalse, "ContainersNotReady")
-		}
+	status, reason := corev1.ConditionFalse, "ContainersNotReady"
+	if is {
+		status, reason = corev1.ConditionTrue, ""
 	}
+	c.set(pod, corev1.ContainersReady, status, reason)
+	c.set(pod, corev1.PodReady, status, reason)
 }
 
 func (c *Cluster) set(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) {
@@ -259,15 +260,13 @@ func (c *Cluster) stopPod(pod model.Object, force bool) {
 // hear silences a node, or ends its silence: then its kubelet reports its pods.
 func (c *Cluster) hear(node string, heard bool) {
 	c.silentNode[node] = !heard
-	for _, o := range c.All(model.Pods, "") {
-		pod := o.(*corev1.Pod)
-		if pod.Spec.NodeName != node || finished(pod) {
-			continue
-		}
+	for _, pod := range c.live("") {
 		model.Edit(c.Server, model.IDOf(pod), func(pod *corev1.Pod) {
-			if heard {
+			switch {
+			case pod.Spec.NodeName != node:
+			case heard:
 				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue)
-			} else if isReady(pod) {
+			case isReady(pod):
 				c.set(pod, corev1.PodReady, corev1.ConditionFalse, "")
 			}
 		})
@@ -311,10 +310,8 @@ func (c *Cluster) service(namespace, name string, selector map[string]string) {
 // revive is what kubelets and controllers do after a restore: pods that do not run are deleted,
 // and the others are reported.
 func (c *Cluster) revive() {
-	for _, o := range c.All(model.Pods, "") {
-		pod := o.(*corev1.Pod)
+	for _, pod := range c.live("") {
 		switch {
-		case finished(pod):
 		case pod.DeletionTimestamp != nil || c.workloadOf(pod) == nil || c.chance(30):
 			c.later(pod, c.within(time.Second, 20*time.Second), func() { c.Remove(pod) })
 		case pod.Status.PodIP == "":
@@ -326,6 +323,28 @@ func (c *Cluster) revive() {
 	for _, l := range c.workloads {
 		c.after(c.within(10*time.Second, 25*time.Second), func() { c.reconcile(l) })
 	}
+}
+
+// mirror is a pass of the controller that mirrors Endpoints of a Service without a selector into a slice.
+func (c *Cluster) mirror(id model.ID) {
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name + "-mirrored",
+		Labels: map[string]string{syncer.LabelServiceName: id.Name, syncer.LabelSliceManagedBy: syncer.SliceMirrored}}}
+	if c.Find(model.IDOf(slice)) != nil {
+		c.Remove(slice)
+	}
+	written, svc := model.Of[*corev1.Endpoints](c.Server, id), model.Of[*corev1.Service](c.Server, model.Services.ID(id.Namespace, id.Name))
+	if written == nil || written.Labels[syncer.LabelSkipMirror] == "true" || svc == nil || svc.Spec.Selector != nil {
+		return
+	}
+	for _, subset := range written.Subsets {
+		for _, address := range subset.Addresses {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address.IP}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
+		}
+		for _, port := range subset.Ports {
+			slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port, Protocol: &port.Protocol})
+		}
+	}
+	_, _ = c.Create(slice)
 }
 
 // lie drops from a list what it is to lack.

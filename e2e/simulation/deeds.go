@@ -67,12 +67,11 @@ func onWorkload(do func(c *Cluster, l *workload, n int)) doing {
 func onPod(do func(w *world, c *Cluster, pod *corev1.Pod, n int)) doing {
 	return func(w *world, s Step) bool {
 		c := w.pick(s)
-		live := slices.DeleteFunc(slices.Clone(c.All(model.Pods, "")), func(o model.Object) bool { return finished(o.(*corev1.Pod)) || o.(*corev1.Pod).Status.PodIP == "" })
-		pod, ok := pickFrom(live, s.B).(*corev1.Pod)
-		if ok {
+		pod := pickFrom(slices.DeleteFunc(c.live(""), func(pod *corev1.Pod) bool { return pod.Status.PodIP == "" }), s.B)
+		if pod != nil {
 			do(w, c, pod, s.C)
 		}
-		return ok
+		return pod != nil
 	}
 }
 
@@ -163,11 +162,7 @@ func (c *Cluster) writeByHand(s Step) {
 		}
 	}
 	_, _ = c.Create(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}})
-	model.Edit(c.Server, id, func(o *corev1.Endpoints) {
-		if o.Subsets = nil; s.C%4 > 0 {
-			o.Subsets = []corev1.EndpointSubset{subset}
-		}
-	})
+	model.Edit(c.Server, id, func(o *corev1.Endpoints) { o.Subsets = []corev1.EndpointSubset{subset}[:min(1, s.C%4)] }) // none without an address
 }
 
 // obstruct adds an obstacle to the ingress cluster's admission for a while.
@@ -181,16 +176,6 @@ func (w *world) obstruct(o obstacle, n int) bool {
 		}
 	})
 	return true
-}
-
-// restart ends a process and starts another in its place.
-func (w *world) restart(i int, inOrder bool) {
-	former := w.processes[i]
-	w.note("%s is restarted, in order %t", former.name, inOrder)
-	if former.dead = true; inOrder {
-		former.release()
-	}
-	w.processes[i] = newProcess(w, former.name, former.skew)
 }
 
 // swap has another cluster answer at a member's address.
@@ -207,8 +192,8 @@ func (w *world) swap(from, to *Cluster) {
 func (w *world) heal() {
 	w.note("all faults end")
 	w.lived = max(w.lived, w.now) // members may become readable only now
-	for n := 0; n < len(w.pending); n++ {
-		w.end(n)
+	for _, end := range w.pending {
+		end()
 	}
 	for _, c := range w.members {
 		for _, l := range c.workloads {

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -32,40 +33,36 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 	wanted, best, unsure := map[place]offer{}, unserved*100, !w.agree(key)
 	for _, e := range w.offers(key) {
 		wanted[e.place] = e
-		if e.grade < unserved {
-			best = min(best, e.class())
-		}
+		best = min(best, e.class())
 		unsure = unsure || e.unsure
 	}
 	compare := func(kind model.Kind) {
-		published, acknowledged := w.published(kind, key), false
-		for at, e := range published {
+		published := w.published(kind, key)
+		differs := func(at place, law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
+		acknowledged := published.some(func(at place, e entry) bool {
 			of, offered := wanted[at]
-			acknowledged = acknowledged || e.ready && offered && of.class() == best
-		}
+			return e.ready && offered && of.class() == best
+		})
 		for at, e := range published {
-			of, offered := wanted[at]
-			differs := func(law Law, text string) { found = append(found, difference{key, kind, at, law, text}) }
-			switch {
+			switch of, offered := wanted[at]; {
 			case !offered && !w.mayStay(at):
-				differs(Hard, "is published and not offered")
+				differs(at, Hard, "is published and not offered")
 			case !offered, unsure:
 			case e.ready && of.grade == unserved && !of.ready:
-				differs(Hard, "is published ready and is not ready")
+				differs(at, Hard, "is published ready and is not ready")
 			case e.ready && of.grade < unserved && of.class() > best && acknowledged:
-				differs(Demoted, "serves beside better endpoints")
+				differs(at, Demoted, "serves beside better endpoints")
 			case e.ports != of.ports:
-				differs(Fair, "is published with ports "+e.ports+" instead of "+of.ports)
+				differs(at, Fair, "is published with ports "+e.ports+" instead of "+of.ports)
 			}
 		}
 		for at, of := range wanted {
-			e, there := published[at]
-			switch {
+			switch e, there := published[at]; {
 			case unsure:
 			case !there:
-				found = append(found, difference{key, kind, at, Fair, "is not published"})
+				differs(at, Fair, "is not published")
 			case !e.ready && of.ready && (of.grade == unserved || of.class() == best):
-				found = append(found, difference{key, kind, at, Fair, "is not published ready"})
+				differs(at, Fair, "is not published ready")
 			}
 		}
 	}
@@ -80,17 +77,15 @@ func (w *world) differences(key syncer.Key) (found []difference) {
 // agree reports whether members have the same ports for a replica. Where they do not, the oldest
 // Service decides, which the truth does not model.
 func (w *world) agree(key syncer.Key) bool {
-	var first *corev1.Service
+	var other *corev1.Service
 	for _, c := range w.members {
 		svc := w.serviceOf(c, key)
-		if first != nil && svc != nil && !slices.EqualFunc(first.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
+		if other != nil && svc != nil && !slices.EqualFunc(other.Spec.Ports, svc.Spec.Ports, func(a, b corev1.ServicePort) bool {
 			return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol
 		}) {
 			return false
 		}
-		if svc != nil {
-			first = svc
-		}
+		other = cmp.Or(svc, other)
 	}
 	return true
 }
@@ -107,7 +102,7 @@ func (w *world) orphaned(key syncer.Key) bool {
 	return w.published(model.Endpoints, key).some(orphan) ||
 		slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), func(o model.Object) bool {
 			l := o.GetLabels()
-			return l[syncer.LabelServiceName] == key.Name && w.config.member(l[syncer.LabelSourceCluster]) == nil
+			return ours(o) && l[syncer.LabelServiceName] == key.Name && !w.config.DropOrphans && w.config.member(l[syncer.LabelSourceCluster]) == nil
 		})
 }
 
@@ -143,10 +138,8 @@ type obstacle struct {
 func (w *world) admit(id model.ID, before, after model.Object) error {
 	was, is := placesOf(before), placesOf(after)
 	for _, o := range w.obstacles {
-		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most
-		for at := range is {
-			hit = hit || at.addr == o.address || o.additions && !was.anywhere(at.addr)
-		}
+		hit := o.removals || before == nil && id.Kind == o.limited && len(w.ingress.All(id.Kind, id.Namespace)) >= o.most ||
+			is.some(func(at place, _ entry) bool { return at.addr == o.address || o.additions && !was.anywhere(at.addr) })
 		switch {
 		case !hit || o.namespace != "" && o.namespace != id.Namespace || id.Kind == model.Leases:
 		case o.hangs:
@@ -177,9 +170,4 @@ func (w *world) replaced(d difference) bool {
 		same := of.addr == d.at.addr && of.uid != d.at.uid && (of.inEndpoints || d.kind == model.EndpointSlices)
 		return same && (!e.ready || of.grade != unserved || of.ready)
 	})
-}
-
-// hangs reports whether requests to the ingress cluster hang, or did lately.
-func (w *world) hangs() bool {
-	return w.lately(hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
 }

@@ -46,18 +46,15 @@ func (p *Process) depose() {
 // look reads the Lease, writes it if it may, and schedules the next look.
 func (p *Process) look() {
 	p.ingress.ask(leaseID, p.term.RenewDeadline()/3, func(o model.Object, err error) {
-		lease, there := o.(*coordinationv1.Lease)
-		holder := ""
-		if there {
-			r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+		lease, r := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseID.Namespace, Name: leaseID.Name}}, &leader.Record{}
+		if o != nil {
+			lease = o.(*coordinationv1.Lease)
+			r = resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 			p.term.Saw(p.clock(), r)
-			holder = r.HolderIdentity
-		} else {
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseID.Namespace, Name: leaseID.Name}}
 		}
 		switch {
 		case err != nil:
-		case p.leading() && holder != "" && holder != p.term.Identity:
+		case p.leading() && r.HolderIdentity != "" && r.HolderIdentity != p.term.Identity:
 			p.depose()
 		case p.leading() || p.term.MayTake(p.clock()):
 			p.hold(lease)
@@ -71,26 +68,23 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 	sent, asked, lease := p.clock(), p.now, former.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{
 		HolderIdentity: p.term.Identity, LeaseDurationSeconds: int(leaseTime / time.Second), RenewTime: metav1.NewTime(sent), AcquireTime: metav1.NewTime(sent)})
-	p.ingress.request(leaseID, p.term.RenewDeadline()/3, always, func(s *model.Server) (any, error) {
+	p.ingress.request(leaseID, p.term.RenewDeadline()/3, nil, func(s *model.Server) (any, error) {
 		if lease.ResourceVersion == "" {
 			return s.Create(lease)
 		}
 		return s.Update(lease)
 	}, func(_ any, err error) {
-		if err == nil {
-			p.renewed = asked
-			p.held(sent)
+		if led := p.leading(); err == nil {
+			if p.until, p.renewed = p.term.Renewed(sent), asked; !led {
+				p.lead()
+			}
 		}
 		p.again()
 	})
 }
 
-// held records that this process has the Lease.
-func (p *Process) held(sent time.Time) {
-	first := !p.leading()
-	if p.until = p.term.Renewed(sent); !first {
-		return
-	}
+// lead begins to lead: members that are not followed at this moment start again.
+func (p *Process) lead() {
 	p.since = p.now
 	p.world.note("%s leads", p.name)
 	for i, m := range p.members {
@@ -109,12 +103,11 @@ func (p *Process) held(sent time.Time) {
 
 // release gives up the Lease, as a process does on a clean shutdown.
 func (p *Process) release() {
-	if lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID); lease != nil && *lease.Spec.HolderIdentity == p.term.Identity {
-		now := metav1.NewTime(p.clock())
-		model.Edit(p.world.ingress.Server, leaseID, func(lease *coordinationv1.Lease) {
+	model.Edit(p.world.ingress.Server, leaseID, func(lease *coordinationv1.Lease) {
+		if now := metav1.NewTime(p.clock()); *lease.Spec.HolderIdentity == p.term.Identity {
 			lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
-		})
-	}
+		}
+	})
 }
 
 // mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and

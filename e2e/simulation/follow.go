@@ -13,44 +13,23 @@ import (
 	"tributary.dev/tributary/internal/apitest/model"
 )
 
-func versioned(o model.Object) kube.Versioned[model.Object] {
-	return kube.Versioned[model.Object]{Object: &o, Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
-}
-
-// reading is a kube.Sink that decodes what it receives for another one.
-type reading[T any] struct {
-	kube.Sink[T]
-	read func(model.Object) *T
-}
-
-func (r reading[T]) of(v kube.Versioned[model.Object]) kube.Versioned[T] {
-	out := kube.Versioned[T]{Key: v.Key, UID: v.UID, Revision: v.Revision}
-	if v.Object != nil {
-		out.Object = r.read(*v.Object)
-	}
-	return out
-}
-func (r reading[T]) Event(v kube.Versioned[model.Object], arrived time.Time) {
-	r.Sink.Event(r.of(v), arrived)
-}
-func (r reading[T]) Listed(all []kube.Versioned[model.Object], revision uint64) {
-	list := make([]kube.Versioned[T], len(all))
-	for i, v := range all {
-		list[i] = r.of(v)
-	}
-	r.Sink.Listed(list, revision)
-}
-
 // follower carries out the steps of a Course.
-type follower struct {
-	*way
+type follower[T any] struct {
+	*following
 	query  model.Query
-	course *kube.Course[model.Object]
+	decode func(model.Object) *T
+	course *kube.Course[T]
 	wakes  alarm
-	// list is being read, stream is open or being opened; nil if there is none.
-	list   *[]kube.Versioned[model.Object]
-	stream *stream
+	list   *[]kube.Versioned[T] // being read; nil if there is none
+}
+
+// following is what a follower of any kind has.
+type following struct {
+	*way
+	stream *stream // open or being opened; nil if there is none
 	over   bool
+	// relist has a complete list read beside the stream.
+	relist func()
 	// told are, for the laws, the revisions up to which the Course was told everything.
 	told []telling
 }
@@ -70,16 +49,24 @@ const (
 	bookmarkAhead = 2 * time.Second
 )
 
-func follow(w *way, q model.Query, sink kube.Sink[model.Object]) *follower {
-	f := &follower{way: w, query: q}
+func follow[T any](w *way, q model.Query, decode func(model.Object) *T, sink kube.Sink[T]) *following {
+	f := &follower[T]{following: &following{way: w}, query: q, decode: decode}
 	f.course = kube.NewCourse(w.process.clock(), sink, func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
+	f.relist = func() {
+		f.course.Relist(w.process.clock())
+		f.proceed()
+	}
 	f.proceed()
-	return f
+	return f.following
+}
+
+func (f *follower[T]) versioned(o model.Object) kube.Versioned[T] {
+	return kube.Versioned[T]{Object: f.decode(o), Key: keyOf(o), UID: string(o.GetUID()), Revision: kube.Revision(o.GetResourceVersion())}
 }
 
 // ask sends a request about what is followed. The answer is dropped unless still is true by then.
-func (f *follower) ask(timeout time.Duration, still func() bool, act func(*model.Server) (any, error), done func(now time.Time, value any, err error)) {
-	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, always, act, func(value any, err error) {
+func (f *follower[T]) ask(timeout time.Duration, still func() bool, act func(*model.Server) (any, error), done func(now time.Time, value any, err error)) {
+	f.request(model.ID{Kind: f.query.Kind, Namespace: f.query.Namespace}, timeout, nil, act, func(value any, err error) {
 		if !f.over && still() {
 			done(f.process.clock(), value, err)
 			f.proceed()
@@ -88,14 +75,14 @@ func (f *follower) ask(timeout time.Duration, still func() bool, act func(*model
 }
 
 // proceed carries out what the Course wants now.
-func (f *follower) proceed() {
+func (f *follower[T]) proceed() {
 	for !f.over {
 		switch next := f.course.Next(f.process.clock()); next.Do {
 		case kube.Wait:
 			f.wakes.set(f.process, next.Until, f.proceed)
 			return
 		case kube.List:
-			f.list = &[]kube.Versioned[model.Object]{}
+			f.list = &[]kube.Versioned[T]{}
 			f.page(f.list, nil)
 		case kube.Watch:
 			f.watch(next.Revision)
@@ -103,7 +90,7 @@ func (f *follower) proceed() {
 			f.leave()
 			f.proven = nil
 		case kube.Probe:
-			f.ask(askTimeout, always, func(s *model.Server) (any, error) { return s.Revision, nil }, func(now time.Time, value any, err error) {
+			f.ask(askTimeout, func() bool { return true }, func(s *model.Server) (any, error) { return s.Revision, nil }, func(now time.Time, value any, err error) {
 				if err == nil {
 					f.course.Probed(now, value.(uint64))
 				}
@@ -113,7 +100,7 @@ func (f *follower) proceed() {
 }
 
 // page reads the rest of a list, from one of its pages on.
-func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page) {
+func (f *follower[T]) page(list *[]kube.Versioned[T], after *model.Page) {
 	var next *model.Page
 	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *model.Server) (any, error) {
 		page, more, err := s.List(f.query, 500, after)
@@ -122,7 +109,7 @@ func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page)
 	}, func(now time.Time, value any, err error) {
 		p, _ := value.(model.Page)
 		for _, o := range p.Items {
-			*list = append(*list, versioned(o))
+			*list = append(*list, f.versioned(o))
 		}
 		if err == nil && next != nil {
 			f.page(list, next)
@@ -140,7 +127,7 @@ func (f *follower) page(list *[]kube.Versioned[model.Object], after *model.Page)
 // opened is the first event of every stream.
 const opened watch.EventType = "OPENED"
 
-func (f *follower) watch(from uint64) {
+func (f *follower[T]) watch(from uint64) {
 	st := &stream{link: f.link}
 	f.stream = st
 	still := func() bool { return f.stream == st }
@@ -169,7 +156,7 @@ func (f *follower) watch(from uint64) {
 	})
 }
 
-func (f *follower) event(e model.Event) {
+func (f *follower[T]) event(e model.Event) {
 	now := f.process.clock()
 	f.tell(e.Revision, false)
 	switch e.Type {
@@ -179,9 +166,9 @@ func (f *follower) event(e model.Event) {
 		f.leave()
 		f.course.Ended(now, e.Err)
 	default:
-		v := kube.Versioned[model.Object]{Revision: e.Revision}
+		v := kube.Versioned[T]{Revision: e.Revision}
 		if e.Object != nil {
-			v = versioned(e.Object)
+			v = f.versioned(e.Object)
 		}
 		if e.Type == watch.Deleted {
 			v.Object = nil
@@ -191,18 +178,17 @@ func (f *follower) event(e model.Event) {
 }
 
 // tell records up to which revision the Course has been told.
-func (f *follower) tell(revision uint64, list bool) {
-	last := f.reached()
-	if list && revision < last { // the store was restored: what was told is void
-		last, f.told = 0, nil
+func (f *following) tell(revision uint64, list bool) {
+	if list && revision < f.reached() { // the store was restored: what was told is void
+		f.told = nil
 	}
-	if revision > last {
-		f.told = append(f.told, telling{revision, f.now, list, f.process.world.laws.writes})
+	if revision > f.reached() {
+		f.told = append(f.told, telling{revision, f.now, list, f.process.world.writes})
 	}
 }
 
 // reached is the revision up to which the Course has been told everything; 0 for nil.
-func (f *follower) reached() uint64 {
+func (f *following) reached() uint64 {
 	if f == nil || len(f.told) == 0 {
 		return 0
 	}
@@ -210,31 +196,25 @@ func (f *follower) reached() uint64 {
 }
 
 // follows reports whether a stream is open.
-func (f *follower) follows() bool { return f != nil && f.stream != nil && f.stream.watch != nil }
+func (f *following) follows() bool { return f != nil && f.stream != nil && f.stream.watch != nil }
 
 // shown is what first told of a revision; nil if nothing has.
-func (f *follower) shown(revision uint64) *telling {
+func (f *following) shown(revision uint64) *telling {
 	if f.reached() < revision {
 		return nil
 	}
 	return &f.told[slices.IndexFunc(f.told, func(t telling) bool { return t.revision >= revision })]
 }
 
-// relist has a complete list read beside the stream.
-func (f *follower) relist() {
-	f.course.Relist(f.process.clock())
-	f.proceed()
-}
-
 // leave ends the stream, even one that is being opened.
-func (f *follower) leave() {
+func (f *following) leave() {
 	if f.stream != nil && f.stream.watch != nil {
 		f.stream.watch.End(nil)
 	}
 	f.stream = nil
 }
 
-func (f *follower) end() {
+func (f *following) end() {
 	f.leave()
 	f.over = true
 }

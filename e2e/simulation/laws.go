@@ -64,8 +64,8 @@ const (
 	sweepEvery = time.Second
 )
 
+// laws is what the laws remember of a case.
 type laws struct {
-	world  *world
 	broken *Broken
 	ever   map[syncer.Key]bool // all replicas that any cluster ever had a Service for
 	// open are the differences between the truth and what is published, with their start.
@@ -78,48 +78,44 @@ type laws struct {
 }
 
 // breaks records the first law that is broken.
-func (l *laws) breaks(law Law, format string, of ...any) {
-	if l.broken == nil {
-		l.broken = &Broken{law, l.world.now, fmt.Sprintf(format, of...)}
-		l.world.note("%s is broken: %s", law, l.broken.Text)
+func (w *world) breaks(law Law, format string, of ...any) {
+	if w.broken == nil {
+		w.broken = &Broken{law, w.now, fmt.Sprintf(format, of...)}
+		w.note("%s is broken: %s", law, w.broken.Text)
 	}
 }
 
 // sweep compares each replica with the truth, and checks for differences that last too long and
 // for queues that grow too long.
-func (l *laws) sweep() {
-	w, now := l.world, map[difference]time.Duration{}
-	for _, c := range w.clusters {
-		for _, svc := range c.All(model.Services, "") {
-			l.ever[keyOf(svc)] = true
-		}
-	}
-	for key := range l.ever {
+func (w *world) sweep() {
+	now := map[difference]time.Duration{}
+	hangs := w.lately(hung) || slices.ContainsFunc(w.obstacles, func(o obstacle) bool { return o.hangs })
+	for key := range w.ever {
 		for _, d := range w.differences(key) {
 			now[d] = w.now
-			if since, known := l.open[d]; known {
+			if since, known := w.open[d]; known {
 				now[d] = since
 			}
 		}
 	}
-	l.open = now
-	for _, d := range sorted(l.open) {
+	w.open = now
+	for _, d := range sorted(w.open) {
 		bound := fairBound
 		if d.law != Fair && !w.replaced(d) {
-			if bound = hardBound; w.hangs() {
+			if bound = hardBound; hangs {
 				bound += hangBound
 			}
 		}
-		from := max(now[d], l.excused(d))
+		from := max(now[d], w.excused(d))
 		if from >= w.now { // what excuses it now may not be recorded
 			now[d] = w.now
 		} else if w.now-from > bound {
-			l.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", d.key, d.kind, d.at, d.text, now[d], from)
+			w.breaks(d.law, "%s %s: %s %s since %s, and nothing has been in the way since %s", d.key, d.kind, d.at, d.text, now[d], from)
 		}
 	}
 	for _, p := range w.processes {
-		if most := len(l.ever); p.core.Waiting() > most || p.underWay > lanes.Places {
-			l.breaks(Bounded, "%s has %d of %d replicas to compare, and %d requests under way", p.name, p.core.Waiting(), most, p.underWay)
+		if most := len(w.ever); p.core.Waiting() > most || p.underWay > lanes.Places {
+			w.breaks(Bounded, "%s has %d of %d replicas to compare, and %d requests under way", p.name, p.core.Waiting(), most, p.underWay)
 		}
 	}
 }
@@ -133,8 +129,7 @@ func late(at time.Duration) time.Duration {
 }
 
 // excused is since when nothing excuses a difference.
-func (l *laws) excused(d difference) time.Duration {
-	w := l.world
+func (w *world) excused(d difference) time.Duration {
 	p := w.leader()
 	if p == nil || w.excludes(d.key) {
 		return w.now
@@ -170,52 +165,47 @@ func (l *laws) excused(d difference) time.Duration {
 }
 
 // judge checks a write that took effect.
-func (l *laws) judge(a *attempt, before, after model.Object) {
-	w, p := l.world, a.process
-	l.writes, l.wrote = l.writes+1, w.now
-	if l.still && !w.foreign(model.Services, a.action.Replica) {
-		l.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
+func (w *world) judge(a *attempt, before, after model.Object) {
+	p := a.process
+	w.writes, w.wrote = w.writes+1, w.now
+	if w.still && !w.foreign(model.Services, a.action.Replica) {
+		w.breaks(Zero, "%s %s %s, though nothing has changed (%s)", p.name, a.action.Verb, a.id, a.action.Why)
 	}
 	if !a.lawful && !w.lately(restored+w.ingress.name) && !w.lately(unleased) { // the former holder may not know yet
-		l.breaks(Leader, "%s writes %s, and holds no permit by the Lease", p.name, a.id)
+		w.breaks(Leader, "%s writes %s, and holds no permit by the Lease", p.name, a.id)
 	}
 	switch {
 	case before != nil && !ours(before):
-		l.breaks(Owned, "%s %s %s, which is not ours", p.name, a.action.Verb, a.id)
+		w.breaks(Owned, "%s %s %s, which is not ours", p.name, a.action.Verb, a.id)
 	case !a.bound:
-		l.breaks(Owned, "%s %s %s without a precondition", p.name, a.action.Verb, a.id)
+		w.breaks(Owned, "%s %s %s without a precondition", p.name, a.action.Verb, a.id)
 	case after != nil && before == after && !w.edits:
-		l.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
+		w.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
-	blind := w.lately(thawed+p.name) || w.lately(restored+w.ingress.name) || w.now < late(p.ingress.healthySince())
-	if !blind { // otherwise its cache may be stale
-		l.order(a, before, after)
+	if !w.lately(thawed+p.name) && !w.lately(restored+w.ingress.name) && w.now >= late(p.ingress.healthySince()) { // else its cache may be stale
+		w.order(a, before, after)
 	}
 	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
-		l.traffic(a, before, after)
+		w.traffic(a, before, after)
 	}
 }
 
 // order checks the order of writes.
-func (l *laws) order(a *attempt, before, after model.Object) {
+func (w *world) order(a *attempt, before, after model.Object) {
 	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
-	is, _ := after.(*discoveryv1.EndpointSlice)
-	switch {
-	case is != nil && before != nil:
-		if !equality.Semantic.DeepEqual(before.(*discoveryv1.EndpointSlice).Ports, is.Ports) {
-			l.breaks(Order, "the ports of slice %s change", a.id)
-		}
-	case before == nil && (a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints):
-		left, gone := l.world.at[gone+service.String()]
-		if l.world.ingress.Find(service) == nil && !(gone && a.sent-left < settled) {
-			l.breaks(Order, "%s is made before its Service", a.id)
-		}
+	left, gone := w.at[gone+service.String()]
+	switch was, _ := before.(*discoveryv1.EndpointSlice); {
+	case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
+		w.breaks(Order, "the ports of slice %s change", a.id)
+	case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
+	case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
+		w.breaks(Order, "%s is made before its Service", a.id)
 	}
 }
 
 // traffic checks what a write does to traffic.
-func (l *laws) traffic(a *attempt, before, after model.Object) {
-	w, was, is := l.world, placesOf(before), placesOf(after)
+func (w *world) traffic(a *attempt, before, after model.Object) {
+	was, is := placesOf(before), placesOf(after)
 	now, other := w.published(model.EndpointSlices, a.action.Replica), w.published(model.Endpoints, a.action.Replica)
 	if a.id.Kind == model.Endpoints {
 		now, other = other, now
@@ -223,78 +213,77 @@ func (l *laws) traffic(a *attempt, before, after model.Object) {
 	var lost []place
 	for _, at := range sorted(was) {
 		if p := w.pods[at.uid]; !now.has(at) && !other.has(at) && (p == nil || p.dead) {
-			l.removed[at] = w.now
+			w.removed[at] = w.now
 		}
 		if was[at].ready && !now[at].ready {
 			lost = append(lost, at)
-			l.lost(a, at, now)
-			l.waited(a, at)
+			w.lost(a, at, now)
+			w.waited(a, at)
 		}
 	}
 	if len(lost) > 0 && !now.serve() {
-		l.wiped(a, lost)
+		w.wiped(a, lost)
 	}
 	for at, e := range is {
 		if !was.has(at) && !other.has(at) {
-			l.came(a, at, e.member)
+			w.came(a, at, e.member)
 		}
 	}
 }
 
 // came checks an endpoint that was added, as one of a member, or of any if member is "".
-func (l *laws) came(a *attempt, at place, member string) {
-	w := l.world
+func (w *world) came(a *attempt, at place, member string) {
 	p, owner := w.pods[at.uid], w.owner(at)
 	switch {
 	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
-		l.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
-	case p == nil || !p.dead || l.removed[at] == 0 || l.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.wasRestored(p.cluster):
+		w.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
+	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.recent(restored+p.cluster.name, restores):
 	case a.knew[owner].follows && a.knew[owner].pods < p.last: // its stream has yet to tell of the end
 	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
-		l.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
+		w.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 	}
-	delete(l.removed, at)
+	delete(w.removed, at)
 }
 
 // lost checks whether an endpoint that no longer serves could have, by all that is known.
-func (l *laws) lost(a *attempt, at place, now view) {
-	w, p := l.world, l.world.pods[at.uid]
-	if p == nil || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
-		return // it was dropped without a question while it was not published
+func (w *world) lost(a *attempt, at place, now view) {
+	p := w.pods[at.uid]
+	if p == nil || !w.certain(a, at) || p.cluster.lacked[at.uid] && w.lately(lied+p.cluster.name) && w.lately(restored+w.ingress.name) {
+		return // it need not have been known, or was dropped without a question while it was not published
 	}
 	better, serving := w.classes() && w.lately(meddled), now.serve() // others may be better, or were
 	classes := w.classes() || a.knew[p.cluster.name].pods == 0       // until its member is read an endpoint has its published grade
 	for _, e := range w.offersOf(p.cluster, a.action.Replica) {
-		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved || !w.certain(a, p.cluster, at, &p.lastChange) {
+		if e.place != at || !e.inEndpoints && a.id.Kind == model.Endpoints || e.grade == unserved {
 			continue
 		}
 		if e.grade == serves && !e.unsure && !(now.has(at) && (better || serving && classes)) {
-			l.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
+			w.breaks(Isolated, "%s takes %s out of %s, which has been ready since %s (%s)", a.process.name, at, a.id, p.at, a.action.Why)
 		}
 		if !serving && !better {
-			l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, at, p.at, a.action.Why)
+			w.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, at, p.at, a.action.Why)
 		}
 	}
 }
 
 // waited checks how many other writes preceded the removal of a dead endpoint, while nothing was
 // in the way. A restored store has again what was removed before.
-func (l *laws) waited(a *attempt, at place) {
-	w, p, pod := l.world, a.process, l.world.pods[at.uid]
+func (w *world) waited(a *attempt, at place) {
+	p, pod := a.process, w.pods[at.uid]
 	m := memberOf(p.members, w.owner(at))
 	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}
 	told := m.stream(member.Pods, a.action.Replica.Namespace).shown(pod.last)
-	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && l.writes-told.writes > goAhead {
-		l.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, l.writes-told.writes)
+	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && w.writes-told.writes > goAhead {
+		w.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, w.writes-told.writes)
 	}
 }
 
 // wiped checks a replica that no longer serves because a selector left its endpoints, though
 // others had long been there to replace them.
-func (l *laws) wiped(a *attempt, lost []place) {
-	w, key := l.world, a.action.Replica
+func (w *world) wiped(a *attempt, lost []place) {
+	key := a.action.Replica
 	if w.classes() && w.lately(meddled) || w.lately(restored+w.ingress.name) || w.foreign(model.Services, key) || w.foreign(model.Endpoints, key) || !w.agree(key) {
 		return
 	}
@@ -304,7 +293,7 @@ func (l *laws) wiped(a *attempt, lost []place) {
 			p := w.pods[at.uid]
 			return p != nil && p.cluster == c && p.good && p.addr == at.addr
 		})
-		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.wasRestored(c) {
+		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.recent(restored+c.name, restores) {
 			continue
 		}
 		for _, e := range w.offersOf(c, key) {
@@ -320,51 +309,42 @@ func (l *laws) wiped(a *attempt, lost []place) {
 				serves := w.published(model.EndpointSlices, key).serve() || w.published(model.Endpoints, key).serve()
 				may := w.leader() == a.process && !a.process.ingress.sick() && len(w.obstacles) == 0 && !w.lately(obstructed) && !w.excludes(key)
 				if may && !serves && c.services[key].at == at && p.good && w.serviceOf(c, key) != nil {
-					l.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
+					w.breaks(NoWipe, "%s leaves %s without a ready endpoint, and %s could serve since %s (%s)", a.process.name, a.id, e.place, p.at, a.action.Why)
 				}
 			})
 		}
 	}
 }
 
-// certain reports whether a process must have known the present state of a member's Service, and
-// that of the pod of an endpoint, which last changed as of tells.
-func (w *world) certain(a *attempt, c *Cluster, at place, of *lastChange) bool {
-	p, key := a.process, a.action.Replica
-	svc, knew := c.services[key], a.knew[c.name]
-	_, followed := a.knew[c.name]
+// certain reports whether a process must have known the present state of the pod of an endpoint, and of
+// its Service.
+func (w *world) certain(a *attempt, at place) bool {
+	p, pod, key := a.process, w.pods[at.uid], a.action.Replica
+	c := pod.cluster
+	svc, served := c.services[key]
+	knew, followed := a.knew[c.name]
 	firm := func(of *lastChange, reached uint64) bool { // unchanged for a while, and what was read is not older
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
-	if svc == nil || !followed || !firm(svc, knew.services) || !firm(of, knew.pods) || w.wasRestored(c) || !a.level || !w.agree(key) || w.excludes(key) {
-		return false
-	}
-	return p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
+	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && !w.recent(restored+c.name, restores) && a.level && w.agree(key) && !w.excludes(key) &&
+		p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
 // unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has read
 // another member but not yet this one, and its cache has no slice that names the endpoint's member.
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
-	others := slices.ContainsFunc(w.members, func(other *Cluster) bool { return other != c && read(other) })
 	named := func(s plan.Slice) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr.String() == at.addr && e.Target.UID == at.uid })
 	}
-	return a.id.Kind == model.Endpoints && !read(c) && others && !slices.ContainsFunc(a.slices, named)
-}
-
-// wasRestored reports whether a member's store was restored lately.
-func (w *world) wasRestored(c *Cluster) bool {
-	at := w.at[restored+c.name]
-	return at != 0 && w.now-at < restores
+	return a.id.Kind == model.Endpoints && !read(c) && slices.ContainsFunc(w.members, read) && !slices.ContainsFunc(a.slices, named)
 }
 
 // convergence describes what still differs, "" if nothing does.
-func (l *laws) convergence() string {
-	l.sweep()
-	w := l.world
+func (w *world) convergence() string {
+	w.sweep()
 	var text []string
-	for _, d := range sorted(l.open) {
+	for _, d := range sorted(w.open) {
 		text = append(text, fmt.Sprintf("%s %s: %s %s", d.key, d.kind, d.at, d.text))
 	}
 	for _, svc := range w.ingress.All(model.Services, "") {
@@ -372,6 +352,12 @@ func (l *laws) convergence() string {
 		wanted := slices.ContainsFunc(w.members, func(c *Cluster) bool { return w.serviceOf(c, key) != nil })
 		if ours(svc) && !wanted && !w.excludes(key) && !w.foreign(model.Endpoints, key) && !w.orphaned(key) {
 			text = append(text, key.String()+": nobody has the Service any more")
+		}
+	}
+	for _, o := range w.ingress.All(model.EndpointSlices, "") {
+		of := w.ingress.Find(model.Endpoints.ID(o.GetNamespace(), o.GetLabels()[syncer.LabelServiceName]))
+		if o.GetLabels()[syncer.LabelSliceManagedBy] == syncer.SliceMirrored && of != nil && ours(of) {
+			text = append(text, "what is ours is mirrored in "+model.IDOf(o).String())
 		}
 	}
 	return strings.Join(text, "\n")

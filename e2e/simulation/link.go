@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/internal/apitest/model"
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 // fault is what is wrong with a link: the percentage of requests that get an error before they
@@ -86,7 +88,7 @@ func (l *link) change(how func(*link)) {
 
 // delay draws how long the next message takes.
 func (l *link) delay() time.Duration {
-	d := l.latency/2 + time.Duration(l.Int64N(int64(l.latency)+1))
+	d := l.within(l.latency/2, l.latency*3/2)
 	if l.fault == jumbled {
 		d = l.within(time.Millisecond, time.Duration(l.IntN(5))*time.Second+time.Millisecond)
 	} else if l.chance(1) && l.latency <= slow {
@@ -101,13 +103,9 @@ func (l *link) delay() time.Duration {
 // call sends a request about a kind in a namespace. act is its effect at the server; done is
 // called once with the answer, after timeout at the latest.
 func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any, error), done func(any, error)) {
-	deadline, over := l.now+timeout, false
-	end := func(value any, err error) {
-		if !over {
-			over = true
-			done(value, err)
-		}
-	}
+	var once sync.Once
+	end := func(value any, err error) { once.Do(func() { done(value, err) }) }
+	deadline := l.now + timeout
 	l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
 	l.after(l.delay(), func() {
 		value, err := l.arrives(of, act)
@@ -183,11 +181,8 @@ const (
 	acceptTimeout = 10 * time.Second
 )
 
-// errNotSent is the answer to a request that may no longer be sent.
-var errNotSent = errors.New("this process does not lead")
-
 // request sends a request over a connection that has proven the identity of its cluster (the one on
-// record, or else the first), unless it may no longer be sent by then.
+// record, or else the first), unless it may no longer be sent by then; nil: it may.
 func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act func(*model.Server) (any, error), done func(any, error)) {
 	answer := func(value any, err error) { w.process.runs(func() { done(value, err) }) }
 	switch {
@@ -207,8 +202,8 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 				w.request(of, timeout, may, act, done)
 			})
 		})
-	case !may():
-		answer(nil, errNotSent)
+	case may != nil && !may():
+		answer(nil, leader.ErrNotLeading)
 	default:
 		w.call(of, timeout, func(c *Cluster) (any, error) {
 			if w.proven != c {
@@ -226,10 +221,8 @@ func (w *way) request(of model.ID, timeout time.Duration, may func() bool, act f
 
 // ask reads an object. Both it and err are nil if there is none.
 func (w *way) ask(id model.ID, timeout time.Duration, done func(o model.Object, err error)) {
-	w.request(id, timeout, always, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
+	w.request(id, timeout, nil, func(s *model.Server) (any, error) { return s.Find(id), nil }, func(value any, err error) {
 		o, _ := value.(model.Object)
 		done(o, err)
 	})
 }
-
-func always() bool { return true }

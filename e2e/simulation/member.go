@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/syncer"
 )
 
 // seen is a member as one process sees it.
@@ -24,7 +24,7 @@ type seen struct {
 	namespaces []string // with a stream each; nil: one for all
 	way        *way
 	state      *member.State
-	streams    map[member.Scope]*follower
+	streams    map[member.Scope]*following
 	stores     int // how often a restored store was noticed
 	over       bool
 	// What steps have requested and begin has yet to start.
@@ -36,7 +36,7 @@ type seen struct {
 const tickEvery = 250 * time.Millisecond
 
 func newSeen(p *Process, c *MemberConfig) *seen {
-	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*follower{}}
+	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*following{}}
 	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == c.Name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), c.Config)
@@ -69,8 +69,9 @@ func (m *seen) step(e member.Event) {
 	if effects.Listed && m.AllListed() {
 		m.core.AddAll(m.clock(), record.EventListed)
 	}
-	if len(effects.Dirty) > 0 {
-		m.dirty(m.name, effects.Dirty, effects.Bulk)
+	for _, c := range effects.Dirty {
+		m.core.Add(m.clock(), c.Replica, c.Effect, effects.Bulk, record.Cause{Cluster: m.name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
+		m.compare()
 	}
 	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
@@ -118,7 +119,11 @@ func (m *seen) begin() {
 	}
 	for _, scope := range scopes {
 		if f := m.streams[scope]; f == nil {
-			m.streams[scope] = m.follow(scope)
+			q := followed[scope.Kind].Query
+			if q.Namespace = scope.Namespace; scope.Name != "" {
+				q.Fields = "metadata.name=" + scope.Name
+			}
+			m.streams[scope] = followed[scope.Kind].follow(m.way, q, scope, m.step)
 		} else if slices.Contains(relists, scope) {
 			f.relist()
 		}
@@ -134,25 +139,9 @@ func (m *seen) anew() {
 	m.begin()
 }
 
-// known is the revisions of a member that a process has reached, and whether it follows its pods.
-type known struct {
-	pods, services uint64
-	follows        bool
-}
-
-// level reports whether the Service in the table, if any, is current: one that was seen may wait for its pods.
-func (m *seen) level(key syncer.Key) bool {
-	_, revision, read := m.state.Tables().Service(key)
-	svc := m.world.serviceOf(m.way.home, key)
-	return !read || svc != nil && kube.Revision(svc.ResourceVersion) == revision
-}
-
 // stream returns the follower of a kind in a namespace, nil if there is none.
-func (m *seen) stream(kind member.Kind, namespace string) *follower {
-	if f := m.streams[member.Scope{Kind: kind}]; f != nil {
-		return f
-	}
-	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
+func (m *seen) stream(kind member.Kind, namespace string) *following {
+	return cmp.Or(m.streams[member.Scope{Kind: kind}], m.streams[member.Scope{Kind: kind, Namespace: namespace}])
 }
 
 // ask asks a question if it is still open.
@@ -162,14 +151,14 @@ func (m *seen) ask(q member.Question) {
 		return
 	}
 	answer, store := member.Answer{Question: q}, m.stores
-	m.way.ask(queries[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
+	m.way.ask(followed[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
 			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
 		} else if err == nil {
 			answer.Outcome = member.NotThere
 		}
 		if m.stores != store && m.state.Open(q) {
-			m.world.laws.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
+			m.world.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
 		m.step(answer)
 		m.questions.Answered(kube.RetryAfter(err) > 0)
@@ -177,33 +166,23 @@ func (m *seen) ask(q member.Question) {
 	})
 }
 
-// queries select what is followed of each kind of a member, and decoder decodes it.
-var (
-	queries = [...]model.Query{
-		member.Pods:           {Kind: model.Pods, Fields: clusters.LivePods},
-		member.Services:       {Kind: model.Services},
-		member.Endpoints:      {Kind: model.Endpoints},
-		member.EndpointSlices: {Kind: model.EndpointSlices, Labels: clusters.HandWrittenSlices},
-	}
-	decoder = decode.New(decode.Options{})
-)
-
-func (m *seen) follow(scope member.Scope) *follower {
-	q := queries[scope.Kind]
-	if q.Namespace = scope.Namespace; scope.Name != "" {
-		q.Fields = "metadata.name=" + scope.Name
-	}
-	sink := map[member.Kind]func(*seen, member.Scope) kube.Sink[model.Object]{
-		member.Pods: taking(decoder.Pod), member.Services: taking(decoder.Service), member.Endpoints: taking(decoder.Endpoints), member.EndpointSlices: taking(decoder.Slice)}[scope.Kind]
-	return follow(m.way, q, sink(m, scope))
+// followed says of each kind of a member what is followed, and how that is decoded.
+var followed = [...]struct {
+	model.Query
+	follow func(*way, model.Query, member.Scope, func(member.Event)) *following
+}{
+	member.Pods:           {model.Query{Kind: model.Pods, Fields: clusters.LivePods}, decoding(decoder.Pod)},
+	member.Services:       {model.Query{Kind: model.Services}, decoding(decoder.Service)},
+	member.Endpoints:      {model.Query{Kind: model.Endpoints}, decoding(decoder.Endpoints)},
+	member.EndpointSlices: {model.Query{Kind: model.EndpointSlices, Labels: clusters.HandWrittenSlices}, decoding(decoder.Slice)},
 }
 
-// taking returns a sink that decodes what a stream shows and applies it to the state.
-func taking[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*seen, member.Scope) kube.Sink[model.Object] {
-	return func(m *seen, scope member.Scope) kube.Sink[model.Object] {
-		return reading[store.Versioned[T]]{
-			&clusters.Intake[T]{Scope: scope, Step: m.step, Failed: func(error) {}},
-			func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) },
-		}
+var decoder = decode.New(decode.Options{})
+
+// decoding follows a kind whose objects are decoded with read.
+func decoding[O model.Object, T member.Object](read func(O) store.Versioned[T]) func(*way, model.Query, member.Scope, func(member.Event)) *following {
+	return func(w *way, q model.Query, scope member.Scope, step func(member.Event)) *following {
+		decode := func(o model.Object) *store.Versioned[T] { return new(read(o.(O))) }
+		return follow(w, q, decode, kube.Sink[store.Versioned[T]](&clusters.Intake[T]{Scope: scope, Step: step, Failed: func(error) {}}))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
@@ -59,8 +60,9 @@ func newProcess(w *world, name string, skew time.Duration) *Process {
 		p.after(0, p.tell)
 	}})
 	p.core = reconcile.NewCore(p, p.cache, nil)
+	decode := func(o model.Object) *cache.Object { return cache.Decode(o, instance) }
 	for kind, of := range cache.Kinds {
-		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o model.Object) *cache.Object { return cache.Decode(o, instance) }})
+		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, decode, p.cache.Sink(plan.Kind(kind)))
 	}
 	p.configure(w.config)
 	p.poll()
@@ -141,21 +143,11 @@ func (p *Process) configure(c *Config) {
 	p.compare()
 }
 
-// dirty queues the replicas that a member reports.
-func (p *Process) dirty(name string, changes []member.Change, bulk bool) {
-	for i := range changes {
-		c := &changes[i]
-		p.core.Add(p.clock(), c.Replica, c.Effect, bulk, record.Cause{Cluster: name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
-	}
-	p.compare()
-}
-
 // Shares implements reconcile.Source.
-func (p *Process) Shares(replica syncer.Key) []plan.Share {
-	shares := make([]plan.Share, len(p.members))
-	for i, m := range p.members {
+func (p *Process) Shares(replica syncer.Key) (shares []plan.Share) {
+	for _, m := range p.members {
 		g := m.state.Give(replica)
-		shares[i] = plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve}
+		shares = append(shares, plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve})
 	}
 	return shares
 }
@@ -205,7 +197,9 @@ func (p *Process) work() {
 		for _, m := range p.members {
 			pods, services := m.stream(member.Pods, of.Replica.Namespace), m.stream(member.Services, of.Replica.Namespace)
 			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows()}
-			c.level = c.level && m.level(of.Replica)
+			_, revision, read := m.state.Tables().Service(of.Replica)
+			svc := p.world.serviceOf(m.way.home, of.Replica)
+			c.level = c.level && (!read || svc != nil && kube.Revision(svc.ResourceVersion) == revision)
 		}
 		p.compared[of.Replica] = c
 		p.compare()
@@ -234,12 +228,19 @@ type attempt struct {
 	compared
 }
 
-// compared is, for the laws, what was known when a replica was last compared: its slices, the revisions
-// of members, and with level whether the Services that were read were current.
+// compared is, for the laws, what was known when a replica was last compared: its slices, what had been
+// reached of members, and with level whether the Services that were read were current: one that was
+// seen may wait for its pods.
 type compared struct {
 	slices []plan.Slice
 	knew   map[string]known
 	level  bool
+}
+
+// known is the revisions of a member that a process has reached, and whether it follows its pods.
+type known struct {
+	pods, services uint64
+	follows        bool
 }
 
 func (p *Process) request(g *lanes.Grant) {
@@ -295,6 +296,6 @@ func (a *attempt) write(s *model.Server) (after any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.process.world.laws.judge(a, before, s.Find(a.id))
+	a.process.world.judge(a, before, s.Find(a.id))
 	return after, nil
 }

@@ -81,13 +81,13 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 	w := newWorld(c.Seed, c.Members, c.Processes, notes)
 	defer func() {
 		if p := recover(); p != nil {
-			w.laws.broken = &Broken{"PANIC", w.now, fmt.Sprintf("%v\n%s", p, debug.Stack())}
+			w.broken = &Broken{"PANIC", w.now, fmt.Sprintf("%v\n%s", p, debug.Stack())}
 		}
-		result = Result{w.laws.broken, w.steps, w.now, w.met}
+		result = Result{w.broken, w.steps, w.now, w.met}
 	}()
 	w.play(c.Steps)
 	w.heal()
-	if w.waits(Conv, w.laws.convergence) && newRNG(w.seed, "end").IntN(3) == 0 && w.waits(Bounded, w.busy) {
+	if w.waits(Conv, w.convergence) && newRNG(w.seed, "end").IntN(3) == 0 && w.waits(Bounded, w.busy) {
 		w.rest()
 	}
 	return result
@@ -96,17 +96,17 @@ func Run(c *Case, notes *strings.Builder) (result Result) {
 // run lets time pass, and reports whether no law was broken.
 func (w *world) run(d time.Duration) bool {
 	end := w.now + d
-	for next := len(w.tasks) - 1; w.laws.broken == nil && next >= 0 && w.tasks[next].at <= end; next = len(w.tasks) - 1 {
+	for next := len(w.tasks) - 1; w.broken == nil && next >= 0 && w.tasks[next].at <= end; next = len(w.tasks) - 1 {
 		t := w.tasks[next]
 		w.tasks = slices.Delete(w.tasks, next, next+1)
 		w.now = t.at
 		w.steps++
 		t.run()
 	}
-	if w.laws.broken == nil {
+	if w.broken == nil {
 		w.now = end
 	}
-	return w.laws.broken == nil
+	return w.broken == nil
 }
 
 func (w *world) play(steps []Step) {
@@ -145,7 +145,7 @@ func (w *world) waits(law Law, left func() string) bool {
 			return true
 		}
 		if w.now-max(from, min(w.lived, from+convBound)) > convBound {
-			w.laws.breaks(law, "members have not changed since %s, the last write was at %s, and still: %s", w.lived, w.laws.wrote, what)
+			w.breaks(law, "members have not changed since %s, the last write was at %s, and still: %s", w.lived, w.wrote, what)
 		}
 	}
 	return false
@@ -153,7 +153,7 @@ func (w *world) waits(law Law, left func() string) bool {
 
 // busy says why the world is not at rest, "" if it is.
 func (w *world) busy() string {
-	if p := w.leader(); p == nil || w.now-max(p.since, w.laws.wrote) < paced || w.now-w.lived < lively {
+	if p := w.leader(); p == nil || w.now-max(p.since, w.wrote) < paced || w.now-w.lived < lively {
 		return "nobody leads, or only just, or something has changed"
 	}
 	for _, p := range w.processes {
@@ -175,7 +175,7 @@ func (w *world) busy() string {
 			return l.name + " has a message in flight"
 		}
 	}
-	for key := range w.laws.ever {
+	for key := range w.ever {
 		if slices.ContainsFunc(w.offers(key), func(e offer) bool { return e.unsure }) {
 			return "the grade of a pod is about to change with time"
 		}
@@ -185,10 +185,10 @@ func (w *world) busy() string {
 
 // rest plays something that must not cause a write.
 func (w *world) rest() {
-	if differs := w.laws.convergence(); differs != "" {
-		w.laws.breaks(Conv, "what is published differs again from what members have:\n%s", differs)
+	if differs := w.convergence(); differs != "" {
+		w.breaks(Conv, "what is published differs again from what members have:\n%s", differs)
 	}
-	w.laws.still = true
+	w.still = true
 	d := newRNG(w.seed, "rest")
 	what := pickFrom([]string{"wait", "restart", "relist", "end-watches", "compact", "rotate"}, d.IntN(6))
 	w.note("all is at rest; now comes: %s", what)

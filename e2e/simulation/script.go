@@ -143,21 +143,19 @@ func drawn(d rng, fault bool) string {
 
 // Shrink returns the shortest script it finds that breaks the same law, within a number of tries.
 func Shrink(c *Case, law Law, tries int) *Case {
-	smaller := false
-	try := func(edit func(*Case)) bool {
+	smaller := true
+	try := func(edit func(*Case)) {
 		s := *c
 		s.Steps = slices.Clone(c.Steps)
 		if edit(&s); tries <= 0 || s.String() == c.String() {
-			return false
+			return
 		}
 		tries--
-		fails := false
 		if r := Run(&s, nil); r.Broken != nil && r.Broken.Law == law {
-			c, fails, smaller = &s, true, true
+			c, smaller = &s, true
 		}
-		return fails
 	}
-	for again := true; again; again = smaller && tries > 0 {
+	for smaller && tries > 0 {
 		smaller = false
 		for size := len(c.Steps) / 2; size > 0; size /= 2 { // without half of the steps, a quarter, down to one
 			for from := len(c.Steps) - size; from >= 0; from -= size {
@@ -170,10 +168,8 @@ func Shrink(c *Case, law Law, tries int) *Case {
 				})
 			}
 		}
-		for c.Processes > 1 && try(func(s *Case) { s.Processes-- }) {
-		}
-		for c.Members > 1 && try(func(s *Case) { s.Members-- }) {
-		}
+		try(func(s *Case) { s.Processes = max(1, s.Processes-1) })
+		try(func(s *Case) { s.Members = max(1, s.Members-1) })
 		for i := range c.Steps {
 			for n := range 8 { // small numbers, and times that are short or at least round
 				try(func(s *Case) { s.Steps[i].A = min(s.Steps[i].A, n) })

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,11 +43,8 @@ type podTruth struct {
 func (w *world) observe(c *Cluster, ch model.Change) {
 	switch o := ch.Object().(type) {
 	case *corev1.Pod:
-		p := w.pods[string(o.UID)]
-		if p == nil {
-			p = &podTruth{cluster: c}
-			w.pods[string(o.UID)] = p
-		}
+		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c})
+		w.pods[string(o.UID)] = p
 		ip := o.Status.PodIP
 		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
 		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
@@ -118,11 +116,10 @@ const (
 // offer is an endpoint that a member truly has for a replica.
 type offer struct {
 	place
+	entry        // as it is where its class serves
 	grade, order int
-	// ready is its condition where its class serves. unsure: its grade is about to change with time.
-	// inEndpoints: it is in Endpoints, too.
-	ready, unsure, inEndpoints bool
-	ports                      string
+	// unsure: its grade is about to change with time. inEndpoints: it is in Endpoints, too.
+	unsure, inEndpoints bool
 }
 
 // class orders endpoints that may serve, the best first.
@@ -143,16 +140,15 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 }
 
 // offersOf returns the endpoints that a member has for a replica, nil if it has no such Service.
-func (w *world) offersOf(c *Cluster, key syncer.Key) []offer {
+func (w *world) offersOf(c *Cluster, key syncer.Key) (out []offer) {
 	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
 	if svc == nil {
 		return nil
 	}
-	out := []offer{}
 	if svc.Spec.Selector == nil { // written by hand
 		written := placesOf(c.Find(model.Endpoints.ID(key.Namespace, key.Name)))
 		for _, at := range sorted(written) {
-			e := offer{place: at, ports: written[at].ports, inEndpoints: true, ready: written[at].ready}
+			e := offer{place: at, entry: written[at], inEndpoints: true}
 			if !e.ready {
 				e.grade = unserved
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,13 +23,13 @@ import (
 // world is everything in one case.
 type world struct {
 	schedule
+	laws
 	seed      uint64
 	ingress   *Cluster
 	members   []*Cluster // sorted by name
 	clusters  []*Cluster // the members and the ingress cluster
 	processes []*Process
 	links     map[string]*link
-	laws      *laws
 	// pods are all that members ever had, by UID; hand maps hand-written addresses to their members.
 	pods map[string]*podTruth
 	hand map[string]string
@@ -62,8 +63,11 @@ const (
 	thawed     = "frozen until: "
 )
 
-// lately reports whether something happened less than the duration of a Lease ago.
-func (w *world) lately(what string) bool { return w.at[what] != 0 && w.now-w.at[what] < leaseTime }
+// recent reports whether something happened less than a duration ago, lately less than that of a Lease.
+func (w *world) recent(what string, d time.Duration) bool {
+	return w.at[what] != 0 && w.now-w.at[what] < d
+}
+func (w *world) lately(what string) bool { return w.recent(what, leaseTime) }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
 	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, pods: map[string]*podTruth{}, hand: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
@@ -71,7 +75,7 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 		MayWrite: func(string) bool { return true },
 		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 	}}
-	w.laws = &laws{world: w, ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
+	w.laws = laws{ever: map[syncer.Key]bool{}, removed: map[place]time.Duration{}}
 	w.ingress = newCluster(w, 0, "ingress", 0)
 	w.ingress.ensureNamespace(leaseID.Namespace)
 	w.ingress.Admission = w.admit
@@ -90,28 +94,20 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	for i := range processes {
 		w.processes = append(w.processes, newProcess(w, fmt.Sprintf("p%d", i), time.Duration(i)*1500*time.Millisecond))
 	}
-	w.sweep()
+	w.sweeps()
 	return w
 }
 
-func (w *world) sweep() {
-	w.laws.sweep()
-	w.after(sweepEvery, w.sweep)
+func (w *world) sweeps() {
+	w.sweep()
+	w.after(sweepEvery, w.sweeps)
 }
 
 // until schedules the end of something, which heal may bring forward.
 func (w *world) until(d time.Duration, do func()) {
-	n := len(w.pending)
-	w.pending = append(w.pending, do)
-	w.after(d, func() { w.end(n) })
-}
-
-// end runs a pending end, once.
-func (w *world) end(n int) {
-	if do := w.pending[n]; do != nil {
-		w.pending[n] = nil
-		do()
-	}
+	end := sync.OnceFunc(do)
+	w.pending = append(w.pending, end)
+	w.after(d, end)
 }
 
 // note adds a comment to the notes.
@@ -138,6 +134,12 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 		w.note("%s: revision %d, %s", c.name, ch.Revision, describe(ch))
 	}
 	svc, service := o.(*corev1.Service)
+	if service {
+		w.ever[keyOf(svc)] = true
+	}
+	if model.KindOf(o) == model.Endpoints {
+		c.after(time.Duration(ch.Revision%20)*2*time.Second, func() { c.mirror(model.IDOf(o)) })
+	}
 	switch {
 	case c != w.ingress:
 		w.lived = max(w.lived, w.now)
