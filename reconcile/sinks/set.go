@@ -110,11 +110,11 @@ func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []p
 	defer s.mu.Unlock()
 	var now *service
 	if backends != nil && len(s.sinks) > 0 {
-		now = newService(labels, backends())
+		now = newService(backends())
 	}
 	at := time.Now()
 	for _, one := range s.sinks {
-		one.tell(key, now, at)
+		one.tell(key, labels, now, at)
 	}
 }
 
