@@ -78,7 +78,7 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	for _, a := range actions {
 		o := was[a.Object()]
 		if o == nil {
-			o = &object{dispatch: d, name: a.Object(), key: w.Key}
+			o = &object{dispatch: d, name: a.Object()}
 		}
 		objects[o.name] = o
 		o.plan(now, a, w)
@@ -134,7 +134,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 		if !ok {
 			break
 		}
-		n := d.namespace(o.key, o.action.Lane())
+		n := d.namespace(o.work.Key, o.action.Lane())
 		if d.underWay[o.name] != nil || n.full(now) {
 			o.seat = sit(&n.parked, o)
 			continue

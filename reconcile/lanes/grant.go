@@ -150,7 +150,7 @@ func (n *namespace) full(now time.Time) bool {
 
 // freed removes an ended grant from its namespace, and lines up again what waits there.
 func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
-	n := d.namespace(g.object.key, g.Action.Lane())
+	n := d.namespace(g.Work.Key, g.Action.Lane())
 	n.grants = slices.DeleteFunc(n.grants, func(other *Grant) bool { return other == g })
 	if sent {
 		n.late = now.Sub(g.at) >= hanging
@@ -159,6 +159,6 @@ func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
 		n.parked.Front().Value.(*object).line(now)
 	}
 	if !n.late && len(n.grants) == 0 {
-		delete(d.namespaces, share{g.object.key.Namespace, g.Action.Lane() == plan.Removal})
+		delete(d.namespaces, share{g.Work.Key.Namespace, g.Action.Lane() == plan.Removal})
 	}
 }

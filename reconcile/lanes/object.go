@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
 const (
@@ -30,7 +29,6 @@ const (
 type object struct {
 	dispatch *Dispatch
 	name     plan.Object
-	key      syncer.Key
 	// action is what is planned for work; nothing is while work is nil.
 	action plan.Action
 	work   *Work

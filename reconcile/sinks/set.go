@@ -83,9 +83,9 @@ func (s *Set) Configure(specs []Spec) {
 }
 
 // Run sends to the receivers until ctx is done, and returns when nothing is sent any more. all
-// returns the replicas that there are, false while that is not known: an inventory waits until
+// returns the replicas that there are, sorted, false while that is not known: an inventory waits until
 // Tell was called for each of them.
-func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
+func (s *Set) Run(ctx context.Context, all func() ([]syncer.Key, bool)) {
 	s.mu.Lock()
 	s.begin = func(one *sink) {
 		var telling context.Context

@@ -147,7 +147,7 @@ func (s *sink) begin(at time.Time) {
 }
 
 // run tells the receiver until ctx is done.
-func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
+func (s *sink) run(ctx context.Context, all func() ([]syncer.Key, bool)) {
 	s.begin(time.Now())
 	for ctx.Err() == nil {
 		select {
@@ -163,7 +163,7 @@ func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, boo
 
 // step makes a request, if one is due, and returns for how long there is nothing to do unless
 // something happens.
-func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) time.Duration {
+func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.Duration {
 	now := time.Now()
 	if rest := s.next.Sub(now); rest > 0 {
 		return rest
@@ -187,7 +187,7 @@ func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bo
 
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is removed.
-func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []*state, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
@@ -226,9 +226,9 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 
 // lockedInventory names all Services, and has those that are as they were acknowledged sent
 // once more: a receiver may have lost them. It is nil while not every replica is known.
-func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{}, bool)) []byte {
+func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) []byte {
 	keys, known := all()
-	for key := range keys {
+	for _, key := range keys {
 		known = known && s.services[key] != nil
 	}
 	if !known {
@@ -239,7 +239,7 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 		if is.now != nil {
 			names = append(names, key.String())
 		}
-		switch _, exists := keys[key]; {
+		switch _, exists := slices.BinarySearchFunc(keys, key, syncer.Key.Compare); {
 		case is.now == nil && is.due.IsZero() && !exists:
 			delete(s.services, key)
 		case is.now != nil && is.due.IsZero():
