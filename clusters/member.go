@@ -151,8 +151,8 @@ func (m *Member) lookUp() {
 		select {
 		case <-m.ctx.Done():
 		case <-m.published:
-			if shares := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
-				m.step(member.Published{Replicas: shares})
+			if published := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
+				m.step(published)
 			}
 		}
 	}

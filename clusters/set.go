@@ -28,7 +28,7 @@ type Options struct {
 	Listed func()
 	// Published returns what is published of a member, once the ingress cluster has been
 	// listed; it ends with its context.
-	Published func(ctx context.Context, member string) []member.PublishedShare
+	Published func(ctx context.Context, member string) member.Published
 	// Identity returns the UID of a member that is on record; empty: none is.
 	Identity func(member string) string
 	// Learned is called with the UID of a member each time it is connected.

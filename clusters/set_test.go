@@ -107,11 +107,12 @@ func written(share MemberShare, before []syncer.Endpoint) (all []syncer.Endpoint
 	return all
 }
 
-func (s *scene) readPublished(context.Context, string) (all []member.PublishedShare) {
+func (s *scene) readPublished(context.Context, string) member.Published {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all := member.Published{}
 	for key, endpoints := range s.published {
-		all = append(all, member.PublishedShare{Replica: key, Endpoints: slices.Clone(endpoints)})
+		all[key] = slices.Clone(endpoints)
 	}
 	return all
 }

@@ -96,14 +96,8 @@ const (
 	NotThere
 )
 
-// Published is what the ingress cluster has of the member now: see Effects.WantPublished.
-type Published struct{ Replicas []PublishedShare }
-
-// PublishedShare is what is published of a member in one replica.
-type PublishedShare struct {
-	Replica   syncer.Key
-	Endpoints []syncer.Endpoint
-}
+// Published is what the ingress cluster has of the member now, by replica: see Effects.WantPublished.
+type Published map[syncer.Key][]syncer.Endpoint
 
 // Configured is another configuration. New takes the first one.
 type Configured struct{ Config }
@@ -210,6 +204,5 @@ func (o *step) effects() Effects {
 	})
 	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
 	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(o.Relist, Scope.compare)
 	return o.Effects
 }

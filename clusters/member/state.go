@@ -142,7 +142,7 @@ func (s *State) streamEvent(e Event, o *step) {
 			s.asking.postpone(o)
 		}
 	case Published:
-		s.comparePublished(e.Replicas, o)
+		s.comparePublished(e, o)
 	case Configured:
 		s.configure(e.Config, o)
 	}
@@ -202,7 +202,7 @@ func (s *State) configure(c Config, o *step) {
 	s.config = c
 	s.tables.Configure(s.storeOptions())
 	s.regrade("configured", o)
-	for scope := range s.streams {
+	for _, scope := range s.Scopes() {
 		if scope.Kind == Pods && c.Rules != former.Rules {
 			o.Relist = append(o.Relist, scope)
 		}

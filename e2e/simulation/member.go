@@ -94,13 +94,7 @@ func (m *seen) tick() {
 
 // lookUp applies what is published of the member, once that has been listed.
 func (m *seen) lookUp() {
-	m.whenListed(func() {
-		var published member.Published
-		for _, s := range m.cache.Published(m.name) {
-			published.Replicas = append(published.Replicas, member.PublishedShare(s))
-		}
-		m.step(published)
-	})
+	m.whenListed(func() { m.step(member.Published(m.cache.Published(m.name))) })
 }
 
 // begin starts what steps have requested.

@@ -45,7 +45,11 @@ type Cache struct {
 
 // New returns an empty Cache.
 func New(options Options) *Cache {
-	return &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
+	c := &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
+	for kind := range c.streams {
+		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}
+	}
+	return c
 }
 
 // Store is the number of the store that a kind is read from: it rises when a store is restored.
@@ -158,33 +162,18 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 	return slices.Compact(keys)
 }
 
-// PublishedShare is what is published of one member in a replica: the endpoints of its slices of ours,
-// without ports.
-type PublishedShare struct {
-	Replica   syncer.Key
-	Endpoints []syncer.Endpoint
-}
-
-// Published returns what is published of a member, sorted by replica. A replica with a slice of
-// the member is included, even if the slice is empty.
-func (c *Cache) Published(member string) (all []PublishedShare) {
+// Published returns what is published of a member: the endpoints of its slices of ours, without
+// ports. A replica with a slice of the member is included, even if the slice is empty.
+func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
 	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := map[syncer.Key][]syncer.Endpoint{}
 	for key, of := range c.slices {
-		var s *PublishedShare
 		for _, o := range of {
-			if !o.Owned || o.Slice.Labels.Get(syncer.LabelSourceCluster) != member {
-				continue
+			if o.Owned && o.Slice.Labels.Get(syncer.LabelSourceCluster) == member {
+				all[key] = append(all[key], o.slice().Endpoints...)
 			}
-			if s == nil {
-				s = &PublishedShare{Replica: key}
-			}
-			s.Endpoints = append(s.Endpoints, o.slice().Endpoints...)
-		}
-		if s != nil {
-			all = append(all, *s)
 		}
 	}
-	c.mu.RUnlock()
-	slices.SortFunc(all, func(a, b PublishedShare) int { return a.Replica.Compare(b.Replica) })
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
@@ -192,7 +193,7 @@ func addresses(in []corev1.EndpointAddress) []syncer.Address {
 	for i := range in {
 		a := &in[i]
 		addr, _ := netip.ParseAddr(a.IP)
-		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(value(a.NodeName)), Target: targetRef(a.TargetRef)}
+		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(ptr.Deref(a.NodeName, "")), Target: targetRef(a.TargetRef)}
 	}
 	return out
 }
@@ -205,7 +206,7 @@ func targetRef(r *corev1.ObjectReference) syncer.TargetRef {
 }
 
 func appProtocol(p *string) syncer.AppProtocol {
-	return syncer.AppProtocol{Value: shared(value(p)), Set: p != nil}
+	return syncer.AppProtocol{Value: shared(ptr.Deref(p, "")), Set: p != nil}
 }
 
 func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
@@ -228,7 +229,7 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 	s.Ports = make([]syncer.Port, len(in.Ports))
 	for i, p := range in.Ports {
 		s.Malformed = s.Malformed || p.Name == nil || p.Protocol == nil || p.Port == nil
-		s.Ports[i] = syncer.Port{Name: shared(value(p.Name)), Protocol: shared(string(value(p.Protocol))), Number: value(p.Port), AppProtocol: appProtocol(p.AppProtocol)}
+		s.Ports[i] = syncer.Port{Name: shared(ptr.Deref(p.Name, "")), Protocol: shared(string(ptr.Deref(p.Protocol, ""))), Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol)}
 	}
 	reserve := strings.Split(in.Annotations[syncer.AnnotationReserve], ",")
 	s.Endpoints = make([]syncer.Endpoint, len(in.Endpoints))
@@ -250,8 +251,8 @@ func endpoint(in *discoveryv1.Endpoint) (e syncer.Endpoint, ok bool) {
 		e.Addr = addr
 		ok = ok && err == nil && addr.String() == in.Addresses[0]
 	}
-	e.Ready, e.Serving, e.Terminating = value(c.Ready), value(c.Serving), value(c.Terminating)
-	e.Hostname, e.NodeName, e.Zone = value(in.Hostname), shared(value(in.NodeName)), shared(value(in.Zone))
+	e.Ready, e.Serving, e.Terminating = ptr.Deref(c.Ready, false), ptr.Deref(c.Serving, false), ptr.Deref(c.Terminating, false)
+	e.Hostname, e.NodeName, e.Zone = ptr.Deref(in.Hostname, ""), shared(ptr.Deref(in.NodeName, "")), shared(ptr.Deref(in.Zone, ""))
 	e.Target = targetRef(in.TargetRef)
 	return e, ok
 }
@@ -262,12 +263,4 @@ func shared[T ~string](s T) T {
 		return s
 	}
 	return unique.Make(s).Value()
-}
-
-// value is the zero value where there is none.
-func value[T any](of *T) (v T) {
-	if of != nil {
-		v = *of
-	}
-	return v
 }

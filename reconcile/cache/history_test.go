@@ -22,7 +22,7 @@ type history struct {
 	*testing.T
 	rng      *rand.Rand
 	cache    *Cache
-	sink     *sink
+	sink     kube.Sink[Object]
 	revision uint64
 	uids     int
 	objects  map[string]version
@@ -64,7 +64,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 		h.dirty[o.Name] = true
 		h.news++
 	}})
-	h.sink = &sink{h.cache, plan.KindEndpoints}
+	h.sink = h.cache.Sink(plan.KindEndpoints)
 	h.sink.Listed(nil, 10)
 	return h
 }

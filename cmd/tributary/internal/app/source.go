@@ -70,16 +70,11 @@ func causeOf(name string, c *member.Cause) record.Cause {
 }
 
 // published is what the ingress cluster has of a member, for its start.
-func (a *App) published(ctx context.Context, name string) []member.PublishedShare {
+func (a *App) published(ctx context.Context, name string) member.Published {
 	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
-	found := a.reconciler.Cache.Published(name)
-	all := make([]member.PublishedShare, len(found))
-	for i, s := range found {
-		all[i] = member.PublishedShare(s)
-	}
-	return all
+	return a.reconciler.Cache.Published(name)
 }
 
 // identity is the UID by which a member is on record, and learned records it.
