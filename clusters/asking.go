@@ -26,14 +26,16 @@ type Questions struct {
 	asked, less int
 }
 
-// Next takes a question if there is one and the limit allows it.
-func (qs *Questions) Next() (q member.Question, ok bool) {
-	if len(qs.Waiting) == 0 || qs.asked >= mostAsked-qs.less {
-		return q, false
+// Next takes a question that is still open if there is one and the limit allows it.
+func (qs *Questions) Next(open func(member.Question) bool) (q member.Question, ok bool) {
+	for len(qs.Waiting) > 0 && qs.asked < mostAsked-qs.less {
+		q, qs.Waiting = qs.Waiting[0], qs.Waiting[1:]
+		if open(q) {
+			qs.asked++
+			return q, true
+		}
 	}
-	q, qs.Waiting = qs.Waiting[0], qs.Waiting[1:]
-	qs.asked++
-	return q, true
+	return q, false
 }
 
 // Answered notes that a question is not under way any more.
@@ -46,20 +48,14 @@ func (qs *Questions) Answered(busy bool) {
 	}
 }
 
-// ask asks a question that is still open, and tells the state the answer.
+// ask asks a question, and tells the state the answer.
 func (m *Member) ask(q member.Question) {
-	m.mu.Lock()
-	open := m.state.Open(q)
-	m.mu.Unlock()
-	var err error
-	if open {
-		var answer member.Answer
-		if answer, err = m.answer(q); err != nil {
-			m.failed(err)
-		}
-		if m.ctx.Err() == nil {
-			m.step(answer)
-		}
+	answer, err := m.answer(q)
+	if err != nil {
+		m.failed(err)
+	}
+	if m.ctx.Err() == nil {
+		m.step(answer)
 	}
 	m.mu.Lock()
 	m.questions.Answered(kube.RetryAfter(err) > 0)

@@ -5,7 +5,6 @@ package clusters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -22,9 +21,6 @@ import (
 
 // tickEvery is how often a member is told the time.
 const tickEvery = 250 * time.Millisecond
-
-// errNoAccess is a member whose kubeconfig was never accepted.
-var errNoAccess = errors.New("there is no kubeconfig that can be used")
 
 // Member is one member cluster: its state, behind one lock, and what runs for it. What steps of
 // the state ask for is collected under the lock, and started by the loop in run.
@@ -94,7 +90,7 @@ func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
 	scopes, relist := m.state.Scopes(), m.relist
 	m.relist = nil
-	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
+	for q, ok := m.questions.Next(m.state.Open); ok; q, ok = m.questions.Next(m.state.Open) {
 		m.tasks.Go(func() { m.ask(q) })
 	}
 	m.mu.Unlock()
@@ -215,7 +211,7 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	access := m.settings.Access
 	m.mu.Unlock()
 	if access.REST == nil {
-		return nil, fmt.Errorf("%w: %w", errNoAccess, access.Err)
+		return nil, fmt.Errorf("there is no kubeconfig that can be used: %w", access.Err)
 	}
 	session, err := kube.Open(ctx, access.REST, kube.Options{
 		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})

@@ -117,7 +117,7 @@ func (m *seen) begin() {
 			f.relist()
 		}
 	}
-	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
+	for q, ok := m.questions.Next(m.state.Open); ok; q, ok = m.questions.Next(m.state.Open) {
 		m.ask(q)
 	}
 }
@@ -149,12 +149,7 @@ func (m *seen) stream(kind member.Kind, namespace string) *follower {
 	return m.streams[member.Scope{Kind: kind, Namespace: namespace}]
 }
 
-// ask asks a question if it is still open.
 func (m *seen) ask(q member.Question) {
-	if !m.state.Open(q) {
-		m.questions.Answered(false)
-		return
-	}
 	answer, store := member.Answer{Question: q}, m.stores
 	m.way.ask(queries[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
