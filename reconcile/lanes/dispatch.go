@@ -34,8 +34,8 @@ const (
 // Dispatch holds the actions that are planned, and grants each a place in order.
 type Dispatch struct {
 	queue *Queue
-	// replicas hold the objects of each of which something is planned or under way, and those
-	// that failed until the comparison after.
+	// replicas hold the objects of each of which something is planned or under way, and each until
+	// the comparison after.
 	replicas   map[syncer.Key]map[plan.Object]*object
 	namespaces map[share]*namespace
 	// underWay holds the places that are granted by the object that is written, held counts

@@ -76,11 +76,7 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	o.note(now, g, out)
 	w.left--
 	switch next := d.queue.next(w.Key); {
-	case out.Result == Written && o.err != nil: // of less than all
 	case out.Result == Written:
-		if delete(d.replicas[w.Key], o.name); len(d.replicas[w.Key]) == 0 {
-			delete(d.replicas, w.Key)
-		}
 	case out.Result == Unused:
 		next.gather(w)
 	default:

@@ -71,7 +71,7 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	case out.Result == Written && less && o.err != nil:
 		o.removals = delay{}
 	case out.Result == Written:
-		o.err = nil
+		o.err, o.last, o.removals, o.others = nil, Written, delay{}, delay{}
 	default:
 		if o.err, o.last = out.Err, out.Result; o.last == Refused && less {
 			o.last = Failed
