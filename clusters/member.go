@@ -113,9 +113,7 @@ func (m *Member) step(e member.Event) {
 	effects := m.state.Step(time.Now(), e)
 	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
-	if effects.ScopesChanged {
-		m.lockedNote()
-	}
+	listed := effects.ScopesChanged && m.lockedNote()
 	m.mu.Unlock()
 	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
@@ -123,7 +121,7 @@ func (m *Member) step(e member.Event) {
 	if effects.WantPublished {
 		signal(m.published)
 	}
-	if effects.Listed {
+	if listed {
 		m.options.Listed()
 	}
 	if len(effects.Dirty) > 0 {
@@ -229,8 +227,8 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 func (m *Member) byUpstream(service syncer.Key) *syncer.Contribution {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of, found := m.state.Tables().Explain(service, m.state.Clock())
-	if !found || !of.Replicated || !m.state.Listed() {
+	of := m.state.Tables().Explain(service, m.state.Clock())
+	if !of.Replicated || !m.state.Listed() {
 		return nil
 	}
 	return new(syncer.Compute(of.Service, of.AsShown(), syncer.Options{}))

@@ -424,7 +424,7 @@ func TestExplains(t *testing.T) {
 		s.set.Apply(s.settings())
 		s.want("10.0.0.1")
 		e := s.set.Explain(web)[0]
-		if e.Member != "a" || !e.Found || e.Excluded != "" || len(e.Pods) != 1 || !e.Share.Listed {
+		if e.Member != "a" || e.Service == nil || e.Excluded != "" || len(e.Pods) != 1 || !e.Share.Listed {
 			t.Errorf("explained %+v", e)
 		}
 		s.api.put(service(func(svc *corev1.Service) {
@@ -432,7 +432,7 @@ func TestExplains(t *testing.T) {
 		}))
 		s.pass(time.Second) // its pods were only just listed
 		s.want("")
-		if e := s.set.Explain(web)[0]; !e.Found || e.Excluded == "" {
+		if e := s.set.Explain(web)[0]; e.Service == nil || e.Excluded == "" {
 			t.Errorf("explained %+v", e)
 		}
 	})

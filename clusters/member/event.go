@@ -113,12 +113,10 @@ type Effects struct {
 	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// ScopesChanged is true if State.Scopes, or what State.Status says of them, may have changed. Relist
-	// are streams to be listed again while they run.
+	// ScopesChanged is true if State.Scopes, or what State.Status says of them, may have changed:
+	// State.Listed, too. Relist are streams to be listed again while they run.
 	ScopesChanged bool
 	Relist        []Scope
-	// Listed is true if State.Listed has become true: what the member lacks is known now.
-	Listed bool
 	// WantPublished requests a Published that is read now or later.
 	WantPublished bool
 }

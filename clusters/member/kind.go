@@ -206,8 +206,7 @@ func describePod(c *Cause, before, after *syncer.Pod, written int64) {
 	var second int64
 	switch {
 	case after == nil:
-		c.State = "gone"
-		after = before
+		c.State, after = "gone", before
 	case after.Terminating:
 		c.State = "terminating"
 		if before == nil || !before.Terminating {
@@ -218,7 +217,7 @@ func describePod(c *Cause, before, after *syncer.Pod, written int64) {
 		if after.Ready {
 			c.State = "ready"
 		}
-		if before == nil && after.Ready || before != nil && before.Ready != after.Ready {
+		if after.Ready != (before != nil && before.Ready) {
 			second = after.ReadySince
 		}
 	}

@@ -53,8 +53,6 @@ type State struct {
 	// news are the events of Services that wait (due), hand the Services with hand-written endpoints.
 	news map[syncer.Key]*Shown[syncer.Service]
 	hand map[syncer.Key]bool
-	// listed is what Listed returned last.
-	listed bool
 	// publishedIn are the replicas in which a pod is published, where the tables do not say so.
 	publishedIn map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
@@ -168,11 +166,6 @@ func (s *State) after(o *step) {
 	if o.byHand {
 		s.followHand()
 		o.ScopesChanged = true
-	}
-	if o.ScopesChanged {
-		before := s.listed
-		s.listed = s.Listed()
-		o.Listed = s.listed && !before
 	}
 	if len(s.asking.open) == 0 && len(s.publishedIn) > 0 && s.Listed() {
 		s.publishedIn = map[syncer.Key][]syncer.Key{} // clear would not free its memory

@@ -27,6 +27,7 @@ type seen struct {
 	streams    map[member.Scope]*follower
 	stores     int // how often a restored store was noticed
 	over       bool
+	listed     bool // as far as noticed
 	// What steps have requested and begin has yet to start.
 	begins    alarm
 	relists   []member.Scope
@@ -66,8 +67,10 @@ func (m *seen) step(e member.Event) {
 		m.stores++
 	}
 	effects := m.state.Step(m.clock(), e)
-	if effects.Listed && m.AllListed() {
-		m.core.AddAll(m.clock(), record.EventListed)
+	if before := m.listed; effects.ScopesChanged {
+		if m.listed = m.state.Listed(); m.listed && !before && m.AllListed() {
+			m.core.AddAll(m.clock(), record.EventListed)
+		}
 	}
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
