@@ -138,15 +138,14 @@ func each[T any](s *Set, of func(*Member) T) []T {
 	return out
 }
 
-// Replicas are those that the members contribute to, sorted.
+// Replicas are those that the members contribute to; one comes for each of these.
 func (s *Set) Replicas() (keys []syncer.Key) {
 	for _, m := range s.all() {
 		m.mu.Lock()
 		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 		m.mu.Unlock()
 	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return slices.Compact(keys)
+	return keys
 }
 
 // AllListed reports whether every member has been listed.

@@ -176,7 +176,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 
 // replicas are those that a member has or that exist, sorted.
 func replicas(source Source, ingress *cache.Cache) []syncer.Key {
-	keys := slices.AppendSeq(ingress.Keys(), source.Replicas())
+	keys := append(ingress.Keys(), source.Replicas()...)
 	slices.SortFunc(keys, syncer.Key.Compare)
 	return slices.Compact(keys)
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -91,10 +90,10 @@ func (g *ground) Settings() *Settings {
 	return &s
 }
 
-func (g *ground) Replicas() iter.Seq[syncer.Key] {
+func (g *ground) Replicas() []syncer.Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Keys(g.shares)))
+	return slices.Collect(maps.Keys(g.shares))
 }
 
 func (g *ground) AllListed() bool {

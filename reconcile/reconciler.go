@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type Source interface {
 	// Settings are those of the configuration that runs.
 	Settings() *Settings
 	// Replicas returns every key for which a member has a Service; a key may come twice.
-	Replicas() iter.Seq[syncer.Key]
+	Replicas() []syncer.Key
 	// AllListed reports whether every configured member has been listed completely.
 	AllListed() bool
 }

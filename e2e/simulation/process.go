@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -164,12 +163,11 @@ func (p *Process) Shares(replica syncer.Key) []plan.Share {
 func (p *Process) Settings() *reconcile.Settings { return &p.config.Settings }
 
 // Replicas implements reconcile.Source.
-func (p *Process) Replicas() iter.Seq[syncer.Key] {
-	var keys []syncer.Key
+func (p *Process) Replicas() (keys []syncer.Key) {
 	for _, m := range p.members {
 		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 	}
-	return slices.Values(keys)
+	return keys
 }
 
 // AllListed implements reconcile.Source.

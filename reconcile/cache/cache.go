@@ -40,12 +40,15 @@ type Cache struct {
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
 	streams [len(Kinds)]stream
-	synced  chan struct{}
+	// synced ends, by listed, once everything was listed.
+	synced context.Context
+	listed context.CancelFunc
 }
 
 // New returns an empty Cache.
 func New(options Options) *Cache {
-	c := &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
+	c := &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}}
+	c.synced, c.listed = context.WithCancel(context.Background())
 	for kind := range c.streams {
 		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}
 	}
@@ -129,19 +132,12 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 }
 
 // HasSynced reports whether everything was listed: only then a missing object does not exist.
-func (c *Cache) HasSynced() bool {
-	select {
-	case <-c.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Cache) HasSynced() bool { return c.synced.Err() != nil }
 
 // WaitForSync waits until everything was listed. The error is ctx's.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
-	case <-c.synced:
+	case <-c.synced.Done():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -6,8 +6,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"iter"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
@@ -47,7 +45,7 @@ func (a *App) Shares(replica syncer.Key) []plan.Share {
 func (a *App) Settings() *reconcile.Settings { return a.settings.Load() }
 
 // Replicas implements reconcile.Source.
-func (a *App) Replicas() iter.Seq[syncer.Key] { return slices.Values(a.set.Replicas()) }
+func (a *App) Replicas() []syncer.Key { return a.set.Replicas() }
 
 // AllListed implements reconcile.Source.
 func (a *App) AllListed() bool { return !a.running().SecretsUnread && a.set.AllListed() }
