@@ -45,8 +45,8 @@ type Member struct {
 	decoder  *decode.Decoder
 	noted    metrics.ClusterStatus // without what status takes from the others
 	// What steps have asked for and is not started.
-	questions Questions
-	relist    []member.Scope
+	asks   []member.Question
+	relist []member.Scope
 }
 
 // newMember returns a member with a UID; empty: it is not known yet. It ends with ctx.
@@ -88,12 +88,12 @@ func (m *Member) run() {
 // begin starts what steps have asked for.
 func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
-	scopes, relist := m.state.Scopes(), m.relist
-	m.relist = nil
-	for q, ok := m.questions.Next(m.state.Open); ok; q, ok = m.questions.Next(m.state.Open) {
+	scopes, asks, relist := m.state.Scopes(), m.asks, m.relist
+	m.asks, m.relist = nil, nil
+	m.mu.Unlock()
+	for _, q := range asks {
 		m.tasks.Go(func() { m.ask(q) })
 	}
-	m.mu.Unlock()
 	m.follow(streams, scopes, relist)
 }
 
@@ -111,7 +111,7 @@ func (m *Member) tick() {
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
+	m.asks = append(m.asks, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
 	listed := effects.ScopesChanged && m.lockedNote()
 	m.mu.Unlock()

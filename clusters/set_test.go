@@ -462,24 +462,3 @@ func TestObservesMembersOwnEndpoints(t *testing.T) {
 		}
 	})
 }
-
-// A busy server is asked less, and more again when it is not busy.
-func TestQuestionsHalve(t *testing.T) {
-	qs, open := Questions{}, func(member.Question) bool { return true }
-	ask := func(n int, busy bool, want int) {
-		t.Helper()
-		most := 0
-		for qs.Waiting = make([]member.Question, n); len(qs.Waiting) > 0 || qs.asked > 0; qs.Answered(busy) {
-			for _, ok := qs.Next(open); ok; _, ok = qs.Next(open) {
-				most = max(most, qs.asked)
-			}
-		}
-		if most != want {
-			t.Errorf("%d at once, want %d", most, want)
-		}
-	}
-	ask(300, false, 100)
-	ask(100, true, 100)
-	ask(10, false, 5) // 1, and one more with each answer
-	ask(300, false, 100)
-}

@@ -78,12 +78,13 @@ type Changed struct {
 type WentBack struct{ Scope Scope }
 
 // Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is
-// There; Rules are those that a pod was matched with.
+// There; Rules are those that a pod was matched with. Busy: the server has too much to do.
 type Answer struct {
 	Question
 	Outcome Outcome
 	Object  any
 	Rules   Rules
+	Busy    bool
 }
 
 // Outcome is what an Answer says.
@@ -154,6 +155,8 @@ type Question struct {
 	UID  string
 }
 
+func byID(a, b Question) int { return cmp.Compare(a.ID, b.ID) }
+
 // Share is what the member contributes to a replica.
 type Share struct {
 	// Listed is false while the share is what is published of the member, as far as Keep lets it.
@@ -201,6 +204,5 @@ func (o *step) effects() Effects {
 		return cmp.Or(a.Replica.Compare(b.Replica), cmp.Compare(b.Effect, a.Effect))
 	})
 	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
-	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
 	return o.Effects
 }

@@ -4,7 +4,6 @@
 package member
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -125,7 +124,7 @@ func (s *State) Questions() (all []Question) {
 	for _, q := range s.asking.open {
 		all = append(all, q.Question)
 	}
-	slices.SortFunc(all, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, byID)
 	return all
 }
 

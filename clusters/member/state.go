@@ -5,6 +5,7 @@ package member
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -148,6 +149,11 @@ func (s *State) streamEvent(e Event, o *step) {
 
 // answer applies the answer to a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
+	if s.asking.asked--; a.Busy {
+		s.asking.less += (mostAsked - s.asking.less) / 2
+	} else {
+		s.asking.less = max(0, s.asking.less-1)
+	}
 	pods := s.stream(Pods, a.Key.Namespace) // nil for a hand-written endpoint with a pod of another namespace
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
@@ -173,6 +179,15 @@ func (s *State) after(o *step) {
 	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
 		s.asking.at = map[netip.Addr][]syncer.Key{}
 	}
+	slices.SortFunc(o.Ask, byID)
+	due := append(s.asking.waiting, o.Ask...)
+	for o.Ask = nil; len(due) > 0 && s.asking.asked < mostAsked-s.asking.less; due = due[1:] {
+		if s.Open(due[0]) {
+			s.asking.asked++
+			o.Ask = append(o.Ask, due[0])
+		}
+	}
+	s.asking.waiting = due
 }
 
 // tick does what is due by now.

@@ -29,9 +29,9 @@ type seen struct {
 	over       bool
 	listed     bool // as far as noticed
 	// What steps have requested and begin has yet to start.
-	begins    alarm
-	relists   []member.Scope
-	questions clusters.Questions
+	begins  alarm
+	relists []member.Scope
+	asks    []member.Question
 }
 
 const tickEvery = 250 * time.Millisecond
@@ -75,7 +75,7 @@ func (m *seen) step(e member.Event) {
 	if len(effects.Dirty) > 0 {
 		m.dirty(m.name, effects.Dirty, effects.Bulk)
 	}
-	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
+	m.asks = append(m.asks, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
 	if effects.WantPublished {
 		m.lookUp()
@@ -105,8 +105,8 @@ func (m *seen) begin() {
 	if m.over {
 		return
 	}
-	relists, scopes := m.relists, m.state.Scopes()
-	m.relists = nil
+	relists, asks, scopes := m.relists, m.asks, m.state.Scopes()
+	m.relists, m.asks = nil, nil
 	for scope, f := range m.streams {
 		if !slices.Contains(scopes, scope) {
 			f.end()
@@ -120,7 +120,7 @@ func (m *seen) begin() {
 			f.relist()
 		}
 	}
-	for q, ok := m.questions.Next(m.state.Open); ok; q, ok = m.questions.Next(m.state.Open) {
+	for _, q := range asks {
 		m.ask(q)
 	}
 }
@@ -163,8 +163,8 @@ func (m *seen) ask(q member.Question) {
 		if m.stores != store && m.state.Open(q) {
 			m.world.laws.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
+		answer.Busy = kube.RetryAfter(err) > 0
 		m.step(answer)
-		m.questions.Answered(kube.RetryAfter(err) > 0)
 		m.begin()
 	})
 }
