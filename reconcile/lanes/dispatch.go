@@ -94,7 +94,7 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	if more {
 		d.queue.next(w.Key).gather(w)
 	}
-	return ended(former), w.left > 0
+	return slices.DeleteFunc(former, func(w *Work) bool { return w.left > 0 }), w.left > 0
 }
 
 // Drop removes all that is planned, with its delays, and returns the works of which nothing
@@ -116,11 +116,6 @@ func plannedBy(objects map[plan.Object]*object) (works []*Work) {
 		}
 	}
 	return works
-}
-
-// ended are those of which nothing is left.
-func ended(works []*Work) []*Work {
-	return slices.DeleteFunc(works, func(w *Work) bool { return w.left > 0 })
 }
 
 // Next grants a place to the next action. If none may be sent it is nil, and wake is when to call
