@@ -118,9 +118,9 @@ type term struct {
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events), waiting: make(chan struct{}, 1)}
-	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
+	r.Cache = cache.New(o.Instance, func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
-	}})
+	})
 	r.core = NewCore(o.Source, r.Cache, o.Metrics.Workqueue())
 	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
 	return r

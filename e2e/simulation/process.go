@@ -53,10 +53,10 @@ type Process struct {
 func newProcess(w *world, name string, skew time.Duration) *Process {
 	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
-	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
+	p.cache = cache.New(instance, func(key syncer.Key, o plan.Object, arrived time.Time) {
 		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
 		p.after(0, p.tell)
-	}})
+	})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	for kind, of := range cache.Kinds {
 		follow(p.ingress, model.Query{Kind: model.Kind(of.Resource.Resource), Labels: of.Labels}, reading[cache.Object]{p.cache.Sink(plan.Kind(kind)), func(o model.Object) *cache.Object { return cache.Decode(o, instance) }})

@@ -14,23 +14,19 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Options set up a Cache.
-type Options struct {
-	// Instance is the name of the installation.
-	Instance string
-	// News is called when a stream shows a change by others: with the replica that is to be
-	// compared, and the object. For a namespace the key has no name: all replicas in it are
-	// concerned. It is also called for our own writes whose event comes before their answer.
-	// arrived is when the event was read off the wire; zero: a list showed it, now. It must not
-	// block.
-	News func(replica syncer.Key, o plan.Object, arrived time.Time)
-}
+// News is called when a stream shows a change by others: with the replica that is to be
+// compared, and the object. For a namespace the key has no name: all replicas in it are
+// concerned. It is also called for our own writes whose event comes before their answer.
+// arrived is when the event was read off the wire; zero: a list showed it, now. It must not
+// block.
+type News func(replica syncer.Key, o plan.Object, arrived time.Time)
 
 // Cache is the current state of the ingress cluster. Two sources feed it, the server's streams and
 // the answers to our own requests. They are not ordered, so the higher revision wins. All methods
 // are safe for concurrent use.
 type Cache struct {
-	options Options
+	instance string
+	news     News
 
 	mu sync.RWMutex
 	// objects also has what we deleted, as gone at its last revision, until a stream or a list
@@ -45,9 +41,9 @@ type Cache struct {
 	listed context.CancelFunc
 }
 
-// New returns an empty Cache.
-func New(options Options) *Cache {
-	c := &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}}
+// New returns an empty Cache for an installation.
+func New(instance string, news News) *Cache {
+	c := &Cache{instance: instance, news: news, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}}
 	c.synced, c.listed = context.WithCancel(context.Background())
 	for kind := range c.streams {
 		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}

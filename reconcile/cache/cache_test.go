@@ -50,9 +50,9 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{}
-	b.Cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
+	b.Cache = New("test", func(replica syncer.Key, o plan.Object, _ time.Time) {
 		b.news = append(b.news, o.String()+" → "+replica.String())
-	}})
+	})
 	for kind := range Kinds {
 		b.Sink(plan.Kind(kind)).Listed(nil, 1)
 	}
@@ -154,7 +154,7 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 }
 
 func TestSyncedOnceAllIsListed(t *testing.T) {
-	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
+	c := New("test", func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") })
 	for i := range Kinds {
 		s := c.Sink(plan.Kind(i))
 		if c.HasSynced() {

@@ -37,7 +37,7 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 	for kind, k := range Kinds {
 		convert := func(content []byte) (*Object, error) {
 			in, err := k.Object(content)
-			return Decode(in, c.options.Instance), err
+			return Decode(in, c.instance), err
 		}
 		query := kube.Query{Resource: k.Resource, Labels: k.Labels}
 		follower := kube.NewFollower(query, func() kube.Convert[Object] { return convert }, access, c.Sink(plan.Kind(kind)), fault)
@@ -95,7 +95,7 @@ func (s *stream) Event(v kube.Versioned[Object], arrived time.Time) {
 
 func (c *Cache) tell(o plan.Object, keys []syncer.Key, arrived time.Time) {
 	for _, key := range keys {
-		c.options.News(key, o, arrived)
+		c.news(key, o, arrived)
 	}
 }
 

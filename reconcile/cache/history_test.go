@@ -57,13 +57,13 @@ func newHistory(t *testing.T, seed uint64) *history {
 		T: t, rng: dice.From(seed, 7), revision: 10, objects: map[string]version{}, believed: map[string]version{}, dirty: map[string]bool{},
 		hidden: map[string]bool{},
 	}
-	h.cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
+	h.cache = New("test", func(replica syncer.Key, o plan.Object, _ time.Time) {
 		if replica.Name != o.Name {
 			t.Errorf("the news of %s is for %s", o, replica)
 		}
 		h.dirty[o.Name] = true
 		h.news++
-	}})
+	})
 	h.sink = h.cache.Sink(plan.KindEndpoints)
 	h.sink.Listed(nil, 10)
 	return h
