@@ -66,9 +66,9 @@ type Listed[T Object] struct {
 	Rules    Rules
 }
 
-// Changed reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
+// Phase reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
 // is the initial state, too.
-type Changed struct {
+type Phase struct {
 	Scope     Scope
 	Following bool
 	Err       error

@@ -11,12 +11,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Why all endpoints of a member are Reserve at most.
-const (
-	ReserveDrained = "drained"
-	ReserveStale   = "out of sight"
-)
-
 // Give returns the member's share of a replica.
 func (s *State) Give(replica syncer.Key) Share {
 	share := Share{Listed: true}
@@ -25,9 +19,9 @@ func (s *State) Give(replica syncer.Key) Share {
 		return share
 	}
 	if s.config.Drain {
-		share.Reserve = ReserveDrained
+		share.Reserve = "drained"
 	} else if s.stale {
-		share.Reserve = ReserveStale
+		share.Reserve = "out of sight"
 	}
 	asPublished := s.asPublished(replica) // as of now: other events may come before Keep
 	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e, asPublished) }
@@ -95,14 +89,7 @@ type Status struct {
 	// Missing is how many objects are asked for, Since when the oldest question was opened.
 	Missing int
 	Since   time.Time
-	Streams []StreamStatus // sorted
-}
-
-// StreamStatus is the state of one stream.
-type StreamStatus struct {
-	Scope     Scope
-	Following bool
-	Err       error // why it is not; nil: it is being listed
+	Streams []Phase // sorted
 }
 
 // Status returns the state of the member.
@@ -114,7 +101,7 @@ func (s *State) Status() Status {
 		}
 	}
 	for _, scope := range s.Scopes() {
-		all.Streams = append(all.Streams, StreamStatus{scope, s.streams[scope].following, s.streams[scope].err})
+		all.Streams = append(all.Streams, Phase{scope, s.streams[scope].following, s.streams[scope].err})
 	}
 	return all
 }

@@ -133,8 +133,13 @@ func (s *State) streamEvent(e Event, o *step) {
 	case Listed[store.HandSlice]:
 		s.slices.listed(s.streams[e.Scope], &e, false, o)
 		s.readByHand(e.Scope, o)
-	case Changed:
-		s.changed(e)
+	case Phase:
+		if st := s.streams[e.Scope]; st != nil {
+			if e.Following && !st.following {
+				st.resumed = s.now
+			}
+			st.following, st.err = e.Following, e.Err
+		}
 	case WentBack: // the next list replaces all that is known (T4)
 		if st := s.streams[e.Scope]; st != nil {
 			st.at = 0
