@@ -40,7 +40,7 @@ type subject struct {
 }
 
 // question is an open question. since is when it was opened, due when it is asked next; zero: it
-// is under way. addrs are those addresses of a pod that no live pod has shown since.
+// waits or is under way. addrs are those addresses of a pod that no live pod has shown since.
 type question struct {
 	Question
 	since, due time.Time

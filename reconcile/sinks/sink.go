@@ -150,10 +150,11 @@ func (s *sink) begin(at time.Time) {
 func (s *sink) run(ctx context.Context, all func() ([]syncer.Key, bool)) {
 	s.begin(time.Now())
 	for ctx.Err() == nil {
+		rested := time.After(s.step(ctx, all))
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
-		case <-time.After(s.step(ctx, all)):
+		case <-rested:
 		}
 	}
 	s.mu.Lock()
