@@ -152,15 +152,6 @@ func (m *Member) lookUp() {
 	}
 }
 
-// lead prepares for this process to begin to write, and reports whether the member continues: if
-// it is not followed at this moment, another process may have seen and written more (T5).
-func (m *Member) lead() (goesOn bool) {
-	signal(m.published) // another process may have written since it was read
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.state.Followed()
-}
-
 // share returns the member's share of a replica.
 func (m *Member) share(replica syncer.Key) member.Share {
 	m.mu.Lock()

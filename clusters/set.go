@@ -158,9 +158,14 @@ func (s *Set) AllListed() bool {
 }
 
 // Lead is called when this process begins to write. Members that are not followed at this moment
-// are replaced by ones that start anew.
+// are replaced by ones that start anew: another process may have seen and written more (T5).
 func (s *Set) Lead() {
-	s.anew(func(m *Member) (uid string, is bool) { return m.pin.Known(), !m.lead() })
+	s.anew(func(m *Member) (uid string, is bool) {
+		signal(m.published) // another process may have written since it was read
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.pin.Known(), !m.state.Followed()
+	})
 }
 
 // Recorded is called when the identity of a member on record has changed: if the member is
