@@ -6,6 +6,7 @@
 package cache
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -160,12 +161,7 @@ func target(t intstr.IntOrString) syncer.TargetPort {
 	return syncer.TargetPort{Number: t.IntVal}
 }
 
-func protocol(p corev1.Protocol) string {
-	if p == "" {
-		return syncer.TCP
-	}
-	return shared(string(p))
-}
+func protocol(p corev1.Protocol) string { return cmp.Or(shared(string(p)), syncer.TCP) }
 
 func endpoints(in *corev1.Endpoints, instance string) *Object {
 	o, m := begin(plan.KindEndpoints, &in.ObjectMeta, instance)
@@ -186,14 +182,11 @@ func endpoints(in *corev1.Endpoints, instance string) *Object {
 
 // addresses leaves an address invalid where its text is: it then differs from every wanted one.
 func addresses(in []corev1.EndpointAddress) []syncer.Address {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]syncer.Address, len(in))
+	out := slices.Grow([]syncer.Address(nil), len(in))
 	for i := range in {
 		a := &in[i]
 		addr, _ := netip.ParseAddr(a.IP)
-		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(ptr.Deref(a.NodeName, "")), Target: targetRef(a.TargetRef)}
+		out = append(out, syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(ptr.Deref(a.NodeName, "")), Target: targetRef(a.TargetRef)})
 	}
 	return out
 }
