@@ -187,7 +187,8 @@ func (g *ground) standBy() *process {
 		return kube.Open(ctx, g.server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
 	})
 	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler)})
-	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default", Events: func() kubernetes.Interface { return nil }, Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
+	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default",
+		Events: func() kubernetes.Interface { return nil }, Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
 	following, end := context.WithCancel(g.t.Context())
 	leading, resign := context.WithCancel(g.t.Context())
 	var group sync.WaitGroup

@@ -222,7 +222,10 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 	s.Ports = make([]syncer.Port, len(in.Ports))
 	for i, p := range in.Ports {
 		s.Malformed = s.Malformed || p.Name == nil || p.Protocol == nil || p.Port == nil
-		s.Ports[i] = syncer.Port{Name: shared(ptr.Deref(p.Name, "")), Protocol: shared(string(ptr.Deref(p.Protocol, ""))), Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol)}
+		s.Ports[i] = syncer.Port{
+			Name: shared(ptr.Deref(p.Name, "")), Protocol: shared(string(ptr.Deref(p.Protocol, ""))),
+			Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol),
+		}
 	}
 	reserve := strings.Split(in.Annotations[syncer.AnnotationReserve], ",")
 	s.Endpoints = make([]syncer.Endpoint, len(in.Endpoints))
