@@ -15,75 +15,27 @@ import (
 	"tributary.dev/tributary/clusters/member"
 )
 
-// mostAsked is how many questions of a member are under way at most.
-const mostAsked = 100
-
-// Questions limits how many questions are under way: half as many after each answer that the
-// server is busy, and one more after every other.
-type Questions struct {
-	Waiting []member.Question
-	// asked are under way; the limit is mostAsked-less.
-	asked, less int
-}
-
-// Next takes a question if there is one and the limit allows it.
-func (qs *Questions) Next() (q member.Question, ok bool) {
-	if len(qs.Waiting) == 0 || qs.asked >= mostAsked-qs.less {
-		return q, false
-	}
-	q, qs.Waiting = qs.Waiting[0], qs.Waiting[1:]
-	qs.asked++
-	return q, true
-}
-
-// Answered notes that a question is not under way any more.
-func (qs *Questions) Answered(busy bool) {
-	qs.asked--
-	if busy {
-		qs.less += (mostAsked - qs.less) / 2
-	} else {
-		qs.less = max(0, qs.less-1)
-	}
-}
-
-// ask asks a question that is still open, and tells the state the answer.
+// ask asks the cluster a question, and tells the state the answer: after an error it cannot tell.
 func (m *Member) ask(q member.Question) {
-	m.mu.Lock()
-	open := m.state.Open(q)
-	m.mu.Unlock()
-	var err error
-	if open {
-		var answer member.Answer
-		if answer, err = m.answer(q); err != nil {
-			m.failed(err)
-		}
-		if m.ctx.Err() == nil {
-			m.step(answer)
-		}
-	}
-	m.mu.Lock()
-	m.questions.Answered(kube.RetryAfter(err) > 0)
-	m.mu.Unlock()
-	signal(m.work)
-}
-
-// answer asks the cluster a question. After an error it cannot tell.
-func (m *Member) answer(q member.Question) (member.Answer, error) {
 	decoder, rules := m.reading()
 	a := member.Answer{Question: q, Rules: rules}
+	var object kube.Object
 	session, err := m.access.Get(m.ctx)
-	if err != nil {
-		return a, err
+	if err == nil {
+		object, err = session.Ask(m.ctx, resources[q.Kind], q.Key)
 	}
-	object, err := session.Ask(m.ctx, resources[q.Kind], q.Key)
 	switch {
 	case err != nil:
+		m.failed(err)
+		a.Busy = kube.RetryAfter(err) > 0
 	case object == nil:
 		a.Outcome = member.NotThere
 	default:
 		a.Outcome, a.Object = member.There, ValueOf(decoder, object)
 	}
-	return a, err
+	if m.ctx.Err() == nil {
+		m.step(a)
+	}
 }
 
 // ValueOf is an object as the state stores it; nil: it is of no kind that is asked for.

@@ -5,7 +5,6 @@ package clusters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -22,9 +21,6 @@ import (
 
 // tickEvery is how often a member is told the time.
 const tickEvery = 250 * time.Millisecond
-
-// errNoAccess is a member whose kubeconfig was never accepted.
-var errNoAccess = errors.New("there is no kubeconfig that can be used")
 
 // Member is one member cluster: its state, behind one lock, and what runs for it. What steps of
 // the state ask for is collected under the lock, and started by the loop in run.
@@ -49,8 +45,8 @@ type Member struct {
 	decoder  *decode.Decoder
 	noted    metrics.ClusterStatus // without what status takes from the others
 	// What steps have asked for and is not started.
-	questions Questions
-	relist    []member.Scope
+	asks   []member.Question
+	relist []member.Scope
 }
 
 // newMember returns a member with a UID; empty: it is not known yet. It ends with ctx.
@@ -92,12 +88,12 @@ func (m *Member) run() {
 // begin starts what steps have asked for.
 func (m *Member) begin(streams map[member.Scope]*stream) {
 	m.mu.Lock()
-	scopes, relist := m.state.Scopes(), m.relist
-	m.relist = nil
-	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
+	scopes, asks, relist := m.state.Scopes(), m.asks, m.relist
+	m.asks, m.relist = nil, nil
+	m.mu.Unlock()
+	for _, q := range asks {
 		m.tasks.Go(func() { m.ask(q) })
 	}
-	m.mu.Unlock()
 	m.follow(streams, scopes, relist)
 }
 
@@ -115,11 +111,9 @@ func (m *Member) tick() {
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
+	m.asks = append(m.asks, effects.Ask...)
 	m.relist = append(m.relist, effects.Relist...)
-	if effects.ScopesChanged {
-		m.lockedNote()
-	}
+	listed := effects.ScopesChanged && m.lockedNote()
 	m.mu.Unlock()
 	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
 		signal(m.work)
@@ -127,7 +121,7 @@ func (m *Member) step(e member.Event) {
 	if effects.WantPublished {
 		signal(m.published)
 	}
-	if effects.Listed {
+	if listed {
 		m.options.Listed()
 	}
 	if len(effects.Dirty) > 0 {
@@ -151,20 +145,11 @@ func (m *Member) lookUp() {
 		select {
 		case <-m.ctx.Done():
 		case <-m.published:
-			if shares := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
-				m.step(member.Published{Replicas: shares})
+			if published := m.options.Published(m.ctx, m.name); m.ctx.Err() == nil {
+				m.step(published)
 			}
 		}
 	}
-}
-
-// lead prepares for this process to begin to write, and reports whether the member continues: if
-// it is not followed at this moment, another process may have seen and written more (T5).
-func (m *Member) lead() (goesOn bool) {
-	signal(m.published) // another process may have written since it was read
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.state.Followed()
 }
 
 // share returns the member's share of a replica.
@@ -215,7 +200,7 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	access := m.settings.Access
 	m.mu.Unlock()
 	if access.REST == nil {
-		return nil, fmt.Errorf("%w: %w", errNoAccess, access.Err)
+		return nil, fmt.Errorf("there is no kubeconfig that can be used: %w", access.Err)
 	}
 	session, err := kube.Open(ctx, access.REST, kube.Options{
 		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
@@ -233,8 +218,8 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 func (m *Member) byUpstream(service syncer.Key) *syncer.Contribution {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of, found := m.state.Tables().Explain(service, m.state.Clock())
-	if !found || !of.Replicated || !m.state.Listed() {
+	of := m.state.Tables().Explain(service, m.state.Clock())
+	if !of.Replicated || !m.state.Listed() {
 		return nil
 	}
 	return new(syncer.Compute(of.Service, of.AsShown(), syncer.Options{}))

@@ -28,7 +28,7 @@ type Options struct {
 	Listed func()
 	// Published returns what is published of a member, once the ingress cluster has been
 	// listed; it ends with its context.
-	Published func(ctx context.Context, member string) []member.PublishedShare
+	Published func(ctx context.Context, member string) member.Published
 	// Identity returns the UID of a member that is on record; empty: none is.
 	Identity func(member string) string
 	// Learned is called with the UID of a member each time it is connected.
@@ -138,15 +138,14 @@ func each[T any](s *Set, of func(*Member) T) []T {
 	return out
 }
 
-// Replicas are those that the members contribute to, sorted.
+// Replicas are those that the members contribute to; one comes for each of these.
 func (s *Set) Replicas() (keys []syncer.Key) {
 	for _, m := range s.all() {
 		m.mu.Lock()
 		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 		m.mu.Unlock()
 	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return slices.Compact(keys)
+	return keys
 }
 
 // AllListed reports whether every member has been listed.
@@ -159,9 +158,14 @@ func (s *Set) AllListed() bool {
 }
 
 // Lead is called when this process begins to write. Members that are not followed at this moment
-// are replaced by ones that start anew.
+// are replaced by ones that start anew: another process may have seen and written more (T5).
 func (s *Set) Lead() {
-	s.anew(func(m *Member) (uid string, is bool) { return m.pin.Known(), !m.lead() })
+	s.anew(func(m *Member) (uid string, is bool) {
+		signal(m.published) // another process may have written since it was read
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.pin.Known(), !m.state.Followed()
+	})
 }
 
 // Recorded is called when the identity of a member on record has changed: if the member is

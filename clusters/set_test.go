@@ -107,11 +107,12 @@ func written(share MemberShare, before []syncer.Endpoint) (all []syncer.Endpoint
 	return all
 }
 
-func (s *scene) readPublished(context.Context, string) (all []member.PublishedShare) {
+func (s *scene) readPublished(context.Context, string) member.Published {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all := member.Published{}
 	for key, endpoints := range s.published {
-		all = append(all, member.PublishedShare{Replica: key, Endpoints: slices.Clone(endpoints)})
+		all[key] = slices.Clone(endpoints)
 	}
 	return all
 }
@@ -423,7 +424,7 @@ func TestExplains(t *testing.T) {
 		s.set.Apply(s.settings())
 		s.want("10.0.0.1")
 		e := s.set.Explain(web)[0]
-		if e.Member != "a" || !e.Found || e.Excluded != "" || len(e.Pods) != 1 || !e.Share.Listed {
+		if e.Member != "a" || e.Service == nil || e.Excluded != "" || len(e.Pods) != 1 || !e.Share.Listed {
 			t.Errorf("explained %+v", e)
 		}
 		s.api.put(service(func(svc *corev1.Service) {
@@ -431,7 +432,7 @@ func TestExplains(t *testing.T) {
 		}))
 		s.pass(time.Second) // its pods were only just listed
 		s.want("")
-		if e := s.set.Explain(web)[0]; !e.Found || e.Excluded == "" {
+		if e := s.set.Explain(web)[0]; e.Service == nil || e.Excluded == "" {
 			t.Errorf("explained %+v", e)
 		}
 	})
@@ -460,25 +461,4 @@ func TestObservesMembersOwnEndpoints(t *testing.T) {
 			t.Error("it is observed still")
 		}
 	})
-}
-
-// A busy server is asked less, and more again when it is not busy.
-func TestQuestionsHalve(t *testing.T) {
-	qs := Questions{}
-	ask := func(n int, busy bool, want int) {
-		t.Helper()
-		most := 0
-		for qs.Waiting = make([]member.Question, n); len(qs.Waiting) > 0 || qs.asked > 0; qs.Answered(busy) {
-			for _, ok := qs.Next(); ok; _, ok = qs.Next() {
-				most = max(most, qs.asked)
-			}
-		}
-		if most != want {
-			t.Errorf("%d at once, want %d", most, want)
-		}
-	}
-	ask(300, false, 100)
-	ask(100, true, 100)
-	ask(10, false, 5) // 1, and one more with each answer
-	ask(300, false, 100)
 }

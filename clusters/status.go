@@ -37,13 +37,15 @@ const (
 	ReasonStale        = "Stale"
 )
 
-// lockedNote notes the state of the member.
-func (m *Member) lockedNote() {
+// lockedNote notes the state of the member, and reports whether it has become listed.
+func (m *Member) lockedNote() (listed bool) {
 	s := m.state.Status()
 	if state := stateOf(&s); state != m.noted.State {
 		m.noted.State, m.noted.Since = state, time.Now()
 		m.log.Info("cluster is "+state, "listed", s.Listed)
 	}
+	listed, m.noted.Synced = s.Listed && !m.noted.Synced, s.Listed
+	return listed
 }
 
 // stateOf is the state of a member in one word.
@@ -141,11 +143,9 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 // Explained is what one member says of a Service.
 type Explained struct {
 	Member string
-	// Found is whether it is known; the Explained of the store is empty if not. Excluded says
-	// why it is not replicated; empty: it is.
-	Found    bool
-	Excluded string
 	store.Explained
+	// Excluded says why it is not replicated; empty: it is.
+	Excluded string
 	// Share is the member's share; Questions are those that are open about it and its pods.
 	Share     member.Share
 	Questions []member.Question
@@ -160,7 +160,7 @@ func (m *Member) explain(replica syncer.Key) Explained {
 	out := Explained{Member: m.name, Share: m.share(replica)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if out.Explained, out.Found = m.state.Tables().Explain(replica, m.state.Clock()); out.Found {
+	if out.Explained = m.state.Tables().Explain(replica, m.state.Clock()); out.Service != nil {
 		out.Excluded = m.settings.Cluster.Replicates()(out.Service)
 	}
 	for _, q := range m.state.Questions() {

@@ -131,7 +131,7 @@ func (s *Intake[T]) Following(is bool, err error) {
 	if err != nil {
 		s.Failed(err)
 	}
-	s.Step(member.Changed{Scope: s.Scope, Following: is, Err: err})
+	s.Step(member.Phase{Scope: s.Scope, Following: is, Err: err})
 }
 
 // WentBack implements kube.Sink.

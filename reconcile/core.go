@@ -36,7 +36,7 @@ type Core struct {
 }
 
 // NewCore returns a Core for the cached ingress cluster, whose News is its Edited. provider
-// receives the metrics of the queue until ShutDown; nil: nobody does.
+// receives the metrics of the queue; nil: nobody does.
 func NewCore(source Source, ingress *cache.Cache, provider workqueue.MetricsProvider) *Core {
 	queue := lanes.NewQueue("replicas", provider)
 	return &Core{
@@ -44,9 +44,6 @@ func NewCore(source Source, ingress *cache.Cache, provider workqueue.MetricsProv
 		changes: map[*lanes.Work]*change{}, unfinished: map[syncer.Key]*change{},
 	}
 }
-
-// ShutDown ends the queue.
-func (c *Core) ShutDown() { c.queue.ShutDown() }
 
 // Lead says whether this process leads: one that does not plans nothing, and what it had planned
 // is not sent when it leads again. One that begins to lead compares all replicas again.
@@ -179,7 +176,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 
 // replicas are those that a member has or that exist, sorted.
 func replicas(source Source, ingress *cache.Cache) []syncer.Key {
-	keys := slices.AppendSeq(ingress.Keys(), source.Replicas())
+	keys := append(ingress.Keys(), source.Replicas()...)
 	slices.SortFunc(keys, syncer.Key.Compare)
 	return slices.Compact(keys)
 }

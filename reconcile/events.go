@@ -6,7 +6,6 @@ package reconcile
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -30,12 +29,11 @@ const (
 // announcer posts Kubernetes Events about what is wrong with replicas, for people: whether one
 // can be posted changes nothing else, and is not logged.
 type announcer struct {
-	client  func() kubernetes.Interface
+	client func() kubernetes.Interface
+	events chan *corev1.Event // to be posted
+	// Of the goroutine that announces; said is what the last Event about a replica was about.
 	limiter *rate.Limiter
-	events  chan *corev1.Event // to be posted
-
-	mu   sync.Mutex
-	said map[syncer.Key]string // what the last Event about a replica was about
+	said    map[syncer.Key]string
 }
 
 func newAnnouncer(client func() kubernetes.Interface) *announcer {
@@ -67,8 +65,6 @@ func (a *announcer) announce(c *Comparison, conflicts []metrics.Conflict) {
 	for _, one := range conflicts {
 		reasons, messages = append(reasons, one.Reason+" "+one.Cluster), append(messages, one.Reason+": "+one.Message)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	now, was := strings.Join(reasons, "; "), a.said[c.Replica]
 	if c.Excluded || now == was || !a.limiter.Allow() {
 		return

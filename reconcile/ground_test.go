@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -24,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -90,10 +90,10 @@ func (g *ground) Settings() *Settings {
 	return &s
 }
 
-func (g *ground) Replicas() iter.Seq[syncer.Key] {
+func (g *ground) Replicas() []syncer.Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Keys(g.shares)))
+	return slices.Collect(maps.Keys(g.shares))
 }
 
 func (g *ground) AllListed() bool {
@@ -187,7 +187,8 @@ func (g *ground) standBy() *process {
 		return kube.Open(ctx, g.server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
 	})
 	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler)})
-	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default", Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
+	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default",
+		Events: func() kubernetes.Interface { return nil }, Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
 	following, end := context.WithCancel(g.t.Context())
 	leading, resign := context.WithCancel(g.t.Context())
 	var group sync.WaitGroup

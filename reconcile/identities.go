@@ -37,14 +37,12 @@ type Identities struct {
 	meta    metav1.ObjectMeta
 	changed func(member string)
 	logger  *slog.Logger
-	once    sync.Once
 	read    chan struct{} // closed once the record was read
 
 	mu sync.Mutex
 	// uids are those by which members are known, recorded those on record when that was last
-	// read or written. failing is true while the record cannot be written.
+	// read or written.
 	uids, recorded map[string]string
-	failing        bool
 }
 
 // NewIdentities returns the record of an installation in its own namespace, not read yet.
@@ -83,17 +81,16 @@ func (i *Identities) Found(member, uid string) {
 
 // Run looks at the record until ctx is done.
 func (i *Identities) Run(ctx context.Context) {
+	read, failing := sync.OnceFunc(func() { close(i.read) }), false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		err := i.look(ctx)
 		if err == nil || apierrors.IsForbidden(err) {
-			i.once.Do(func() { close(i.read) })
+			read()
 		}
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		if err != nil && !i.failing && ctx.Err() == nil {
+		if err != nil && !failing && ctx.Err() == nil {
 			i.logger.Warn("which cluster each member is cannot be kept on record: a start believes what it finds", "configmap", i.meta.Namespace+"/"+i.meta.Name, "error", err)
 		}
-		i.failing = err != nil
+		failing = err != nil
 	}, identitiesEvery)
 }
 

@@ -5,8 +5,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -33,9 +31,6 @@ const (
 	unheld = 100 * time.Millisecond
 )
 
-// errNotSent is the error of a request for which the Permit was not held.
-var errNotSent = errors.New("not sent: the right to write has ended")
-
 // Source is what is known of the members. All methods are safe for concurrent use, answer
 // from memory, and call nothing of this package. Whoever reports news to this package holds no
 // lock that they take.
@@ -45,7 +40,7 @@ type Source interface {
 	// Settings are those of the configuration that runs.
 	Settings() *Settings
 	// Replicas returns every key for which a member has a Service; a key may come twice.
-	Replicas() iter.Seq[syncer.Key]
+	Replicas() []syncer.Key
 	// AllListed reports whether every configured member has been listed completely.
 	AllListed() bool
 }
@@ -74,7 +69,7 @@ type Permit interface {
 	Hold(parent context.Context) (bounded context.Context, release func(), ok bool)
 }
 
-// Options set up a Reconciler. All fields must be set, but for Events.
+// Options set up a Reconciler. All fields must be set.
 type Options struct {
 	// Access is how the ingress cluster is followed, Write how it is written to.
 	Access, Write *kube.Access
@@ -86,8 +81,8 @@ type Options struct {
 	Metrics Metrics
 	// Instance is the name of the installation.
 	Instance string
-	// Events is the client of the moment by which conflicts are posted as Kubernetes Events; nil
-	// posts none.
+	// Events returns the client of the moment by which conflicts are posted as Kubernetes Events; nil:
+	// there is none.
 	Events func() kubernetes.Interface
 	Logger *slog.Logger
 }
@@ -99,7 +94,7 @@ type Reconciler struct {
 	Cache *cache.Cache
 
 	opts      Options
-	writer    writer
+	writer    *write.Writer
 	announcer *announcer
 
 	// mu guards core: it is held for one step. The locks of the cache, the queue and the Source
@@ -120,17 +115,12 @@ type term struct {
 	again   *time.Timer
 }
 
-// writer sends actions; *write.Writer is one.
-type writer interface {
-	Send(ctx context.Context, a plan.Action) (*cache.Object, error)
-}
-
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events), waiting: make(chan struct{}, 1)}
-	r.Cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
+	r.Cache = cache.New(o.Instance, func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
-	}})
+	})
 	r.core = NewCore(o.Source, r.Cache, o.Metrics.Workqueue())
 	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
 	return r
@@ -176,7 +166,7 @@ func (r *Reconciler) lockedSend(now time.Time) {
 func (r *Reconciler) Follow(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
-	defer r.core.ShutDown()
+	defer r.core.queue.ShutDown()
 	group.Go(func() {
 		r.Cache.Follow(ctx, r.opts.Access, func(err error) { r.opts.Logger.Warn("the ingress cluster sent what cannot be read", "error", err) })
 	})
@@ -232,9 +222,7 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	})
 	var group sync.WaitGroup
 	group.Go(func() { r.opts.Sinks.Run(ctx, r.complete) })
-	if r.opts.Events != nil {
-		group.Go(func() { r.announcer.run(ctx) })
-	}
+	group.Go(func() { r.announcer.run(ctx) })
 	<-ctx.Done()
 	r.Step(func(core *Core, now time.Time) {
 		r.term = nil
@@ -247,7 +235,7 @@ func (r *Reconciler) Lead(ctx context.Context) {
 // request sends what was granted.
 func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 	var object *cache.Object
-	err, lapsed := errNotSent, true
+	err, lapsed := context.Canceled, true // unless the Permit is held
 	if bounded, release, ok := r.opts.Permit.Hold(ctx); ok {
 		object, err = r.writer.Send(bounded, g.Action)
 		lapsed = bounded.Err() != nil
@@ -261,13 +249,7 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 }
 
 // complete returns all replicas that there are; false while that is not known.
-func (r *Reconciler) complete() (map[syncer.Key]struct{}, bool) {
-	if !r.opts.Source.AllListed() {
-		return nil, false
-	}
-	all := map[syncer.Key]struct{}{}
-	for _, key := range replicas(r.opts.Source, r.Cache) {
-		all[key] = struct{}{}
-	}
-	return all, true
+func (r *Reconciler) complete() ([]syncer.Key, bool) {
+	listed := r.opts.Source.AllListed() // before they are read
+	return replicas(r.opts.Source, r.Cache), listed
 }

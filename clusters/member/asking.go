@@ -11,11 +11,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// How long a question waits that was not answered, and all of them after a store went back.
 const (
+	// How long a question waits that was not answered, and all of them after a store went back.
 	firstRetry   = 500 * time.Millisecond
 	slowestRetry = 30 * time.Second
 	afterRestore = 60 * time.Second
+	// mostAsked is how many questions are under way at most.
+	mostAsked = 100
 )
 
 // asking are the open questions. One is open from when an object is missing until it is seen, or gone.
@@ -25,6 +27,10 @@ type asking struct {
 	from time.Time // when new questions may be asked: in the future after a store went back
 	// at are the pods that are asked for, by their addresses. Some may have been answered.
 	at map[netip.Addr][]syncer.Key
+	// waiting are the questions that are due and not under way, asked is how many are: mostAsked-less at
+	// most, which is halved after each answer that the server is busy, and one more after every other.
+	waiting     []Question
+	asked, less int
 }
 
 // subject is what a question is about. At most one question is open about each.
@@ -34,7 +40,7 @@ type subject struct {
 }
 
 // question is an open question. since is when it was opened, due when it is asked next; zero: it
-// is under way. addrs are those addresses of a pod that no live pod has shown since.
+// waits or is under way. addrs are those addresses of a pod that no live pod has shown since.
 type question struct {
 	Question
 	since, due time.Time
@@ -74,7 +80,7 @@ func (a *asking) addAddr(q *question, addr netip.Addr) {
 // close ends a question, if one is open.
 func (a *asking) close(kind Kind, key syncer.Key) { delete(a.open, subject{kind, key}) }
 
-// ask asks a question. It is not due again before it is answered.
+// ask has a question asked. It is not due again before it is answered.
 func (q *question) ask(o *step) {
 	q.due = time.Time{}
 	o.Ask = append(o.Ask, q.Question)

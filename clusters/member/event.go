@@ -66,9 +66,9 @@ type Listed[T Object] struct {
 	Rules    Rules
 }
 
-// Changed reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
+// Phase reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
 // is the initial state, too.
-type Changed struct {
+type Phase struct {
 	Scope     Scope
 	Following bool
 	Err       error
@@ -78,12 +78,13 @@ type Changed struct {
 type WentBack struct{ Scope Scope }
 
 // Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is
-// There; Rules are those that a pod was matched with.
+// There; Rules are those that a pod was matched with. Busy: the server has too much to do.
 type Answer struct {
 	Question
 	Outcome Outcome
 	Object  any
 	Rules   Rules
+	Busy    bool
 }
 
 // Outcome is what an Answer says.
@@ -96,14 +97,8 @@ const (
 	NotThere
 )
 
-// Published is what the ingress cluster has of the member now: see Effects.WantPublished.
-type Published struct{ Replicas []PublishedShare }
-
-// PublishedShare is what is published of a member in one replica.
-type PublishedShare struct {
-	Replica   syncer.Key
-	Endpoints []syncer.Endpoint
-}
+// Published is what the ingress cluster has of the member now, by replica: see Effects.WantPublished.
+type Published map[syncer.Key][]syncer.Endpoint
 
 // Configured is another configuration. New takes the first one.
 type Configured struct{ Config }
@@ -119,12 +114,10 @@ type Effects struct {
 	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// ScopesChanged is true if State.Scopes, or what State.Status says of them, may have changed. Relist
-	// are streams to be listed again while they run.
+	// ScopesChanged is true if State.Scopes, or what State.Status says of them, may have changed:
+	// State.Listed, too. Relist are streams to be listed again while they run.
 	ScopesChanged bool
 	Relist        []Scope
-	// Listed is true if State.Listed has become true: what the member lacks is known now.
-	Listed bool
 	// WantPublished requests a Published that is read now or later.
 	WantPublished bool
 }
@@ -161,6 +154,8 @@ type Question struct {
 	Key  syncer.Key
 	UID  string
 }
+
+func byID(a, b Question) int { return cmp.Compare(a.ID, b.ID) }
 
 // Share is what the member contributes to a replica.
 type Share struct {
@@ -209,7 +204,5 @@ func (o *step) effects() Effects {
 		return cmp.Or(a.Replica.Compare(b.Replica), cmp.Compare(b.Effect, a.Effect))
 	})
 	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
-	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(o.Relist, Scope.compare)
 	return o.Effects
 }

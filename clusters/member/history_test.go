@@ -253,7 +253,7 @@ var errAway = errors.New("away")
 func (h *history) breakOne() {
 	scope := h.any()
 	h.feeds[scope].down = true
-	h.play(Changed{Scope: scope, Err: []error{nil, errAway}[h.r.IntN(2)]})
+	h.play(Phase{Scope: scope, Err: []error{nil, errAway}[h.r.IntN(2)]})
 }
 
 func (h *history) key(kind string) syncer.Key {
@@ -382,7 +382,7 @@ func (h *history) restore() {
 	h.say("restored, latest was %d", latest)
 	for scope, f := range h.feeds {
 		f.down, f.listed, f.restored = true, false, h.revision < f.at
-		h.play(Changed{Scope: scope})
+		h.play(Phase{Scope: scope})
 	}
 }
 
@@ -433,7 +433,7 @@ func (h *history) deliver(scope Scope) (more bool) {
 		return false
 	case f.down:
 		f.down = false
-		h.play(Changed{Scope: scope, Following: true})
+		h.play(Phase{Scope: scope, Following: true})
 		return true
 	}
 	for _, c := range h.events {

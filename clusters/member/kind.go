@@ -20,11 +20,8 @@ type kind[T Object] struct {
 	kind   Kind
 	asking *asking
 	covers func(namespace string) bool // whether objects of a namespace are accepted at all
-	table[T]
-}
 
-// table is what a kind needs of the store, and what is particular to it.
-type table[T Object] struct {
+	// What it needs of the store, and what is particular to it.
 	identity func(*T) (key syncer.Key, uid string)
 	held     func(syncer.Key) (object *T, revision uint64, ok bool)
 	set      func(store.Versioned[T]) []store.Dirty
@@ -168,24 +165,28 @@ func (k *kind[T]) answered(a *Answer, o *step) {
 
 // makeKinds sets what is particular to each kind.
 func (s *State) makeKinds() {
-	t := s.tables
-	s.pods = newKind(s, Pods, table[syncer.Pod]{
+	t, covers := s.tables, func(namespace string) bool { return s.stream(Pods, namespace) != nil }
+	s.pods = &kind[syncer.Pod]{
+		kind: Pods, asking: &s.asking, covers: covers,
 		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
 		held:     t.Pod, set: t.SetPod, remove: t.RemovePod, rows: t.Pods,
 		asked:   func(key syncer.Key) bool { return t.Endpoint(key) || s.publishedIn[key] != nil },
 		changed: s.podChanged,
-	})
-	s.services = newKind(s, Services, table[syncer.Service]{
+	}
+	s.services = &kind[syncer.Service]{
+		kind: Services, asking: &s.asking, covers: covers,
 		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
 		held:     s.heldService, set: s.setService, remove: t.RemoveService, rows: t.Services,
 		changed: s.serviceChanged,
-	})
-	s.endpoints = newKind(s, Endpoints, table[store.HandEndpoints]{
+	}
+	s.endpoints = &kind[store.HandEndpoints]{
+		kind: Endpoints, asking: &s.asking, covers: covers,
 		identity: func(h *store.HandEndpoints) (syncer.Key, string) { return h.Key, h.UID },
 		held:     t.Endpoints, set: t.SetEndpoints, remove: t.RemoveEndpoints, rows: t.EndpointsKeys,
 		changed: func(key syncer.Key, _ *store.HandEndpoints, c *Cause, o *step) { o.add(key, syncer.Removal, c) },
-	})
-	s.slices = newKind(s, EndpointSlices, table[store.HandSlice]{
+	}
+	s.slices = &kind[store.HandSlice]{
+		kind: EndpointSlices, asking: &s.asking, covers: covers,
 		identity: func(h *store.HandSlice) (syncer.Key, string) { return h.Key, h.UID },
 		held:     t.Slice, set: t.SetSlice, remove: t.RemoveSlice, rows: t.SliceKeys,
 		asked: func(key syncer.Key) bool {
@@ -193,12 +194,7 @@ func (s *State) makeKinds() {
 			return t.ByHand(slice.ServiceKey())
 		},
 		changed: func(syncer.Key, *store.HandSlice, *Cause, *step) {},
-	})
-}
-
-func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
-	covers := func(namespace string) bool { return s.stream(Pods, namespace) != nil }
-	return &kind[T]{of, &s.asking, covers, t}
+	}
 }
 
 // describePod sets what happened to a pod, and when by the member's own clock.
@@ -206,8 +202,7 @@ func describePod(c *Cause, before, after *syncer.Pod, written int64) {
 	var second int64
 	switch {
 	case after == nil:
-		c.State = "gone"
-		after = before
+		c.State, after = "gone", before
 	case after.Terminating:
 		c.State = "terminating"
 		if before == nil || !before.Terminating {
@@ -218,7 +213,7 @@ func describePod(c *Cause, before, after *syncer.Pod, written int64) {
 		if after.Ready {
 			c.State = "ready"
 		}
-		if before == nil && after.Ready || before != nil && before.Ready != after.Ready {
+		if after.Ready != (before != nil && before.Ready) {
 			second = after.ReadySince
 		}
 	}

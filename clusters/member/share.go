@@ -4,18 +4,11 @@
 package member
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
-)
-
-// Why all endpoints of a member are Reserve at most.
-const (
-	ReserveDrained = "drained"
-	ReserveStale   = "out of sight"
 )
 
 // Give returns the member's share of a replica.
@@ -26,9 +19,9 @@ func (s *State) Give(replica syncer.Key) Share {
 		return share
 	}
 	if s.config.Drain {
-		share.Reserve = ReserveDrained
+		share.Reserve = "drained"
 	} else if s.stale {
-		share.Reserve = ReserveStale
+		share.Reserve = "out of sight"
 	}
 	asPublished := s.asPublished(replica) // as of now: other events may come before Keep
 	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e, asPublished) }
@@ -96,14 +89,7 @@ type Status struct {
 	// Missing is how many objects are asked for, Since when the oldest question was opened.
 	Missing int
 	Since   time.Time
-	Streams []StreamStatus // sorted
-}
-
-// StreamStatus is the state of one stream.
-type StreamStatus struct {
-	Scope     Scope
-	Following bool
-	Err       error // why it is not; nil: it is being listed
+	Streams []Phase // sorted
 }
 
 // Status returns the state of the member.
@@ -115,7 +101,7 @@ func (s *State) Status() Status {
 		}
 	}
 	for _, scope := range s.Scopes() {
-		all.Streams = append(all.Streams, StreamStatus{scope, s.streams[scope].following, s.streams[scope].err})
+		all.Streams = append(all.Streams, Phase{scope, s.streams[scope].following, s.streams[scope].err})
 	}
 	return all
 }
@@ -125,7 +111,7 @@ func (s *State) Questions() (all []Question) {
 	for _, q := range s.asking.open {
 		all = append(all, q.Question)
 	}
-	slices.SortFunc(all, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, byID)
 	return all
 }
 

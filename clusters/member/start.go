@@ -40,7 +40,7 @@ func (s *State) asPublished(replica syncer.Key) bool {
 
 // comparePublished compares what is published of the member with the lists that have come: what is
 // published and in no table is asked for. From then on the share comes from the tables (T5).
-func (s *State) comparePublished(all []PublishedShare, o *step) {
+func (s *State) comparePublished(all Published, o *step) {
 	o.Bulk = true
 	c := &Cause{Kind: "Cluster", Event: "listed", Arrived: s.now}
 	mark := func(replica syncer.Key) {
@@ -51,31 +51,32 @@ func (s *State) comparePublished(all []PublishedShare, o *step) {
 	for replica := range s.tables.Replicas() {
 		mark(replica)
 	}
-	for i := range all {
-		mark(all[i].Replica)
-		s.ask(&all[i], o)
+	published := slices.SortedFunc(maps.Keys(all), syncer.Key.Compare)
+	for _, replica := range published {
+		mark(replica)
+		s.ask(replica, all[replica], o)
 	}
 	for _, st := range s.streams {
 		st.compared = st.listed
 	}
 	s.publishedIn = map[syncer.Key][]syncer.Key{}
-	for i := range all {
-		s.index(&all[i])
+	for _, replica := range published {
+		s.index(replica, all[replica])
 	}
 	s.reuse(o)
 }
 
 // ask asks for what is published in a replica and is not in a table whose list has come.
-func (s *State) ask(st *PublishedShare, o *step) {
-	pods, services := s.stream(Pods, st.Replica.Namespace), s.stream(Services, st.Replica.Namespace)
+func (s *State) ask(replica syncer.Key, endpoints []syncer.Endpoint, o *step) {
+	pods, services := s.stream(Pods, replica.Namespace), s.stream(Services, replica.Namespace)
 	if pods == nil {
 		return
 	}
-	if services.listed && !services.compared && !s.tables.HasService(st.Replica) && !s.waits(st.Replica) {
-		s.asking.begin(Services, st.Replica, "", o)
+	if services.listed && !services.compared && !s.tables.HasService(replica) && !s.waits(replica) {
+		s.asking.begin(Services, replica, "", o)
 	}
-	for i := range st.Endpoints {
-		if e := &st.Endpoints[i]; pods.listed && !pods.compared && podTarget(e) {
+	for i := range endpoints {
+		if e := &endpoints[i]; pods.listed && !pods.compared && podTarget(e) {
 			s.askPod(e, o)
 		}
 	}
@@ -186,14 +187,14 @@ func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() 
 
 // index notes in which replica a pod is published, if news of the pod may change that. The published
 // endpoint itself is not stored: it is read from the cache when the replica is compared.
-func (s *State) index(st *PublishedShare) {
-	if s.stream(Pods, st.Replica.Namespace) == nil {
+func (s *State) index(replica syncer.Key, endpoints []syncer.Endpoint) {
+	if s.stream(Pods, replica.Namespace) == nil {
 		return
 	}
-	asPublished := s.asPublished(st.Replica)
-	for i := range st.Endpoints {
-		if e := &st.Endpoints[i]; podTarget(e) && (asPublished || s.asking.about(e)) {
-			s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], st.Replica)
+	asPublished := s.asPublished(replica)
+	for i := range endpoints {
+		if e := &endpoints[i]; podTarget(e) && (asPublished || s.asking.about(e)) {
+			s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], replica)
 		}
 	}
 }

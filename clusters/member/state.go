@@ -5,6 +5,7 @@ package member
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -53,8 +54,6 @@ type State struct {
 	// news are the events of Services that wait (due), hand the Services with hand-written endpoints.
 	news map[syncer.Key]*Shown[syncer.Service]
 	hand map[syncer.Key]bool
-	// listed is what Listed returned last.
-	listed bool
 	// publishedIn are the replicas in which a pod is published, where the tables do not say so.
 	publishedIn map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
@@ -134,15 +133,20 @@ func (s *State) streamEvent(e Event, o *step) {
 	case Listed[store.HandSlice]:
 		s.slices.listed(s.streams[e.Scope], &e, false, o)
 		s.readByHand(e.Scope, o)
-	case Changed:
-		s.changed(e)
+	case Phase:
+		if st := s.streams[e.Scope]; st != nil {
+			if e.Following && !st.following {
+				st.resumed = s.now
+			}
+			st.following, st.err = e.Following, e.Err
+		}
 	case WentBack: // the next list replaces all that is known (T4)
 		if st := s.streams[e.Scope]; st != nil {
 			st.at = 0
 			s.asking.postpone(o)
 		}
 	case Published:
-		s.comparePublished(e.Replicas, o)
+		s.comparePublished(e, o)
 	case Configured:
 		s.configure(e.Config, o)
 	}
@@ -150,6 +154,11 @@ func (s *State) streamEvent(e Event, o *step) {
 
 // answer applies the answer to a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
+	if s.asking.asked--; a.Busy {
+		s.asking.less += (mostAsked - s.asking.less) / 2
+	} else {
+		s.asking.less = max(0, s.asking.less-1)
+	}
 	pods := s.stream(Pods, a.Key.Namespace) // nil for a hand-written endpoint with a pod of another namespace
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
@@ -169,17 +178,21 @@ func (s *State) after(o *step) {
 		s.followHand()
 		o.ScopesChanged = true
 	}
-	if o.ScopesChanged {
-		before := s.listed
-		s.listed = s.Listed()
-		o.Listed = s.listed && !before
-	}
 	if len(s.asking.open) == 0 && len(s.publishedIn) > 0 && s.Listed() {
 		s.publishedIn = map[syncer.Key][]syncer.Key{} // clear would not free its memory
 	}
 	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
 		s.asking.at = map[netip.Addr][]syncer.Key{}
 	}
+	slices.SortFunc(o.Ask, byID)
+	due := append(s.asking.waiting, o.Ask...)
+	for o.Ask = nil; len(due) > 0 && s.asking.asked < mostAsked-s.asking.less; due = due[1:] {
+		if s.Open(due[0]) {
+			s.asking.asked++
+			o.Ask = append(o.Ask, due[0])
+		}
+	}
+	s.asking.waiting = due
 }
 
 // tick does what is due by now.
@@ -202,7 +215,7 @@ func (s *State) configure(c Config, o *step) {
 	s.config = c
 	s.tables.Configure(s.storeOptions())
 	s.regrade("configured", o)
-	for scope := range s.streams {
+	for _, scope := range s.Scopes() {
 		if scope.Kind == Pods && c.Rules != former.Rules {
 			o.Relist = append(o.Relist, scope)
 		}

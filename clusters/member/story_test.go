@@ -102,7 +102,7 @@ func (s *story) Apply(line string) error {
 	case "at":
 		s.step(gone(scopeOf(words[1]), syncer.Key{}, "", number(words[2]), time.Time{}))
 	case "phase":
-		s.step(Changed{Scope: scopeOf(words[1]), Following: words[2] == "following"})
+		s.step(Phase{Scope: scopeOf(words[1]), Following: words[2] == "following"})
 	case "back":
 		s.step(WentBack{scopeOf(words[1])})
 	case "answer":

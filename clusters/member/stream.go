@@ -68,16 +68,6 @@ func (s *State) stream(kind Kind, namespace string) *stream {
 	return s.streams[s.scope(kind, namespace)]
 }
 
-// changed applies a Changed.
-func (s *State) changed(e Changed) {
-	if st := s.streams[e.Scope]; st != nil {
-		if e.Following && !st.following {
-			st.resumed = s.now
-		}
-		st.following, st.err = e.Following, e.Err
-	}
-}
-
 // Followed reports whether all streams that have been listed are followed, and nothing is asked
 // for. If not, another process may have seen more, or had the answer, and written it.
 func (s *State) Followed() bool {

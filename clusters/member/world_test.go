@@ -5,7 +5,6 @@ package member
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -146,9 +145,10 @@ func sameEndpoints(a, b []syncer.Endpoint) bool {
 }
 
 // publishedEvent is what is published, as the state is told of it.
-func (w *world) publishedEvent() (all Published) {
-	for _, replica := range slices.SortedFunc(maps.Keys(w.services), syncer.Key.Compare) {
-		all.Replicas = append(all.Replicas, PublishedShare{replica, slices.Clone(w.published[replica])})
+func (w *world) publishedEvent() Published {
+	all := Published{}
+	for replica := range w.services {
+		all[replica] = slices.Clone(w.published[replica])
 	}
 	return all
 }

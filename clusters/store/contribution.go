@@ -87,7 +87,7 @@ func pointers(pods []syncer.Pod) iter.Seq[*syncer.Pod] {
 
 // Explained is a Service with what becomes of each of its pods.
 type Explained struct {
-	Service *syncer.Service
+	Service *syncer.Service // nil: it is not known
 	// Replicated is false for a Service without a replica: then only Service is set.
 	Replicated bool
 	// Contribution is that of the member, by the tables.
@@ -115,16 +115,15 @@ type ExplainedPod struct {
 	syncer.Verdict
 }
 
-// Explain says what becomes of a Service and its pods at a moment by the member's clock; found
-// is false for a Service that is not known.
-func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained, found bool) {
+// Explain says what becomes of a Service and its pods at a moment by the member's clock.
+func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained) {
 	svc := s.service(key)
 	if svc == nil {
-		return out, false
+		return out
 	}
 	out = Explained{Service: svc.value(), Replicated: svc.replicated}
 	if !svc.replicated {
-		return out, true
+		return out
 	}
 	out.Contribution = s.compute(svc, now)
 	options := s.optionsOf(svc, now)
@@ -132,5 +131,5 @@ func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained, found boo
 		out.Pods = append(out.Pods, ExplainedPod{p, syncer.Explain(out.Service, &p, options)})
 	}
 	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })
-	return out, true
+	return out
 }

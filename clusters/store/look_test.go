@@ -38,8 +38,8 @@ func TestStatsAndExplain(t *testing.T) {
 		t.Errorf("later %+v, want %+v", got, want)
 	}
 
-	got, found := w.Explain(in("web"), time.Unix(1000, 0))
-	if !found || !got.Replicated || len(got.Pods) != 5 || len(got.Contribution.Endpoints) != 4 {
+	got := w.Explain(in("web"), time.Unix(1000, 0))
+	if got.Service == nil || !got.Replicated || len(got.Pods) != 5 || len(got.Contribution.Endpoints) != 4 {
 		t.Fatalf("%+v", got)
 	}
 	for i, grade := range []syncer.Grade{syncer.Ready, syncer.NotReady, syncer.Reserve, syncer.NotReady, syncer.NotReady} {
@@ -47,13 +47,13 @@ func TestStatsAndExplain(t *testing.T) {
 			t.Errorf("%s: %+v", p.Name, p.Verdict)
 		}
 	}
-	if got, found := w.Explain(in("away"), w.now); !found || got.Replicated || got.Pods != nil {
+	if got := w.Explain(in("away"), w.now); got.Service == nil || got.Replicated || got.Pods != nil {
 		t.Errorf("one that is not replicated: %+v", got)
 	}
-	if got, _ := w.Explain(in("db"), w.now); len(got.Contribution.Endpoints) != 2 || got.Pods != nil {
+	if got := w.Explain(in("db"), w.now); len(got.Contribution.Endpoints) != 2 || got.Pods != nil {
 		t.Errorf("one written by hand: %+v", got)
 	}
-	if _, found := w.Explain(in("none"), w.now); found {
+	if got := w.Explain(in("none"), w.now); got.Service != nil {
 		t.Error("explained what is not there")
 	}
 }

@@ -27,10 +27,11 @@ type seen struct {
 	streams    map[member.Scope]*following
 	stores     int // how often a restored store was noticed
 	over       bool
+	listed     bool // as far as noticed
 	// What steps have requested and begin has yet to start.
-	begins    alarm
-	relists   []member.Scope
-	questions clusters.Questions
+	begins  alarm
+	relists []member.Scope
+	asks    []member.Question
 }
 
 const tickEvery = 250 * time.Millisecond
@@ -66,14 +67,16 @@ func (m *seen) step(e member.Event) {
 		m.stores++
 	}
 	effects := m.state.Step(m.clock(), e)
-	if effects.Listed && m.AllListed() {
-		m.core.AddAll(m.clock(), record.EventListed)
+	if before := m.listed; effects.ScopesChanged {
+		if m.listed = m.state.Listed(); m.listed && !before && m.AllListed() {
+			m.core.AddAll(m.clock(), record.EventListed)
+		}
 	}
 	for _, c := range effects.Dirty {
 		m.core.Add(m.clock(), c.Replica, c.Effect, effects.Bulk, record.Cause{Cluster: m.name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
 		m.compare()
 	}
-	m.questions.Waiting = append(m.questions.Waiting, effects.Ask...)
+	m.asks = append(m.asks, effects.Ask...)
 	m.relists = append(m.relists, effects.Relist...)
 	if effects.WantPublished {
 		m.lookUp()
@@ -95,13 +98,7 @@ func (m *seen) tick() {
 
 // lookUp applies what is published of the member, once that has been listed.
 func (m *seen) lookUp() {
-	m.whenListed(func() {
-		var published member.Published
-		for _, s := range m.cache.Published(m.name) {
-			published.Replicas = append(published.Replicas, member.PublishedShare(s))
-		}
-		m.step(published)
-	})
+	m.whenListed(func() { m.step(member.Published(m.cache.Published(m.name))) })
 }
 
 // begin starts what steps have requested.
@@ -109,8 +106,8 @@ func (m *seen) begin() {
 	if m.over {
 		return
 	}
-	relists, scopes := m.relists, m.state.Scopes()
-	m.relists = nil
+	relists, asks, scopes := m.relists, m.asks, m.state.Scopes()
+	m.relists, m.asks = nil, nil
 	for scope, f := range m.streams {
 		if !slices.Contains(scopes, scope) {
 			f.end()
@@ -128,7 +125,7 @@ func (m *seen) begin() {
 			f.relist()
 		}
 	}
-	for q, ok := m.questions.Next(); ok; q, ok = m.questions.Next() {
+	for _, q := range asks {
 		m.ask(q)
 	}
 }
@@ -144,12 +141,7 @@ func (m *seen) stream(kind member.Kind, namespace string) *following {
 	return cmp.Or(m.streams[member.Scope{Kind: kind}], m.streams[member.Scope{Kind: kind, Namespace: namespace}])
 }
 
-// ask asks a question if it is still open.
 func (m *seen) ask(q member.Question) {
-	if !m.state.Open(q) {
-		m.questions.Answered(false)
-		return
-	}
 	answer, store := member.Answer{Question: q}, m.stores
 	m.way.ask(followed[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
@@ -160,8 +152,8 @@ func (m *seen) ask(q member.Question) {
 		if m.stores != store && m.state.Open(q) {
 			m.world.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
+		answer.Busy = kube.RetryAfter(err) > 0
 		m.step(answer)
-		m.questions.Answered(kube.RetryAfter(err) > 0)
 		m.begin()
 	})
 }

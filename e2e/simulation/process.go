@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -55,10 +54,10 @@ type Process struct {
 func newProcess(w *world, name string, skew time.Duration) *Process {
 	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
-	p.cache = cache.New(cache.Options{Instance: instance, News: func(key syncer.Key, o plan.Object, arrived time.Time) {
+	p.cache = cache.New(instance, func(key syncer.Key, o plan.Object, arrived time.Time) {
 		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
 		p.after(0, p.tell)
-	}})
+	})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	decode := func(o model.Object) *cache.Object { return cache.Decode(o, instance) }
 	for kind, of := range cache.Kinds {
@@ -156,12 +155,11 @@ func (p *Process) Shares(replica syncer.Key) (shares []plan.Share) {
 func (p *Process) Settings() *reconcile.Settings { return &p.config.Settings }
 
 // Replicas implements reconcile.Source.
-func (p *Process) Replicas() iter.Seq[syncer.Key] {
-	var keys []syncer.Key
+func (p *Process) Replicas() (keys []syncer.Key) {
 	for _, m := range p.members {
 		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 	}
-	return slices.Values(keys)
+	return keys
 }
 
 // AllListed implements reconcile.Source.

@@ -14,23 +14,19 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Options set up a Cache.
-type Options struct {
-	// Instance is the name of the installation.
-	Instance string
-	// News is called when a stream shows a change by others: with the replica that is to be
-	// compared, and the object. For a namespace the key has no name: all replicas in it are
-	// concerned. It is also called for our own writes whose event comes before their answer.
-	// arrived is when the event was read off the wire; zero: a list showed it, now. It must not
-	// block.
-	News func(replica syncer.Key, o plan.Object, arrived time.Time)
-}
+// News is called when a stream shows a change by others: with the replica that is to be
+// compared, and the object. For a namespace the key has no name: all replicas in it are
+// concerned. It is also called for our own writes whose event comes before their answer.
+// arrived is when the event was read off the wire; zero: a list showed it, now. It must not
+// block.
+type News func(replica syncer.Key, o plan.Object, arrived time.Time)
 
 // Cache is the current state of the ingress cluster. Two sources feed it, the server's streams and
 // the answers to our own requests. They are not ordered, so the higher revision wins. All methods
 // are safe for concurrent use.
 type Cache struct {
-	options Options
+	instance string
+	news     News
 
 	mu sync.RWMutex
 	// objects also has what we deleted, as gone at its last revision, until a stream or a list
@@ -40,12 +36,19 @@ type Cache struct {
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
 	streams [len(Kinds)]stream
-	synced  chan struct{}
+	// synced ends, by listed, once everything was listed.
+	synced context.Context
+	listed context.CancelFunc
 }
 
-// New returns an empty Cache.
-func New(options Options) *Cache {
-	return &Cache{options: options, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
+// New returns an empty Cache for an installation.
+func New(instance string, news News) *Cache {
+	c := &Cache{instance: instance, news: news, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}}
+	c.synced, c.listed = context.WithCancel(context.Background())
+	for kind := range c.streams {
+		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}
+	}
+	return c
 }
 
 // Store is the number of the store that a kind is read from: it rises when a store is restored.
@@ -125,19 +128,12 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 }
 
 // HasSynced reports whether everything was listed: only then a missing object does not exist.
-func (c *Cache) HasSynced() bool {
-	select {
-	case <-c.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Cache) HasSynced() bool { return c.synced.Err() != nil }
 
 // WaitForSync waits until everything was listed. The error is ctx's.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
-	case <-c.synced:
+	case <-c.synced.Done():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -158,33 +154,18 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 	return slices.Compact(keys)
 }
 
-// PublishedShare is what is published of one member in a replica: the endpoints of its slices of ours,
-// without ports.
-type PublishedShare struct {
-	Replica   syncer.Key
-	Endpoints []syncer.Endpoint
-}
-
-// Published returns what is published of a member, sorted by replica. A replica with a slice of
-// the member is included, even if the slice is empty.
-func (c *Cache) Published(member string) (all []PublishedShare) {
+// Published returns what is published of a member: the endpoints of its slices of ours, without
+// ports. A replica with a slice of the member is included, even if the slice is empty.
+func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
 	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := map[syncer.Key][]syncer.Endpoint{}
 	for key, of := range c.slices {
-		var s *PublishedShare
 		for _, o := range of {
-			if !o.Owned || o.Slice.Labels.Get(syncer.LabelSourceCluster) != member {
-				continue
+			if o.Owned && o.Slice.Labels.Get(syncer.LabelSourceCluster) == member {
+				all[key] = append(all[key], o.slice().Endpoints...)
 			}
-			if s == nil {
-				s = &PublishedShare{Replica: key}
-			}
-			s.Endpoints = append(s.Endpoints, o.slice().Endpoints...)
-		}
-		if s != nil {
-			all = append(all, *s)
 		}
 	}
-	c.mu.RUnlock()
-	slices.SortFunc(all, func(a, b PublishedShare) int { return a.Replica.Compare(b.Replica) })
 	return all
 }

@@ -50,11 +50,11 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{}
-	b.Cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
+	b.Cache = New("test", func(replica syncer.Key, o plan.Object, _ time.Time) {
 		b.news = append(b.news, o.String()+" → "+replica.String())
-	}})
+	})
 	for kind := range Kinds {
-		(&sink{b.Cache, plan.Kind(kind)}).Listed(nil, 1)
+		b.Sink(plan.Kind(kind)).Listed(nil, 1)
 	}
 	return b
 }
@@ -62,7 +62,7 @@ func newBench() *bench {
 func (b *bench) seen(in runtime.Object) *Object {
 	o := Decode(in, "test")
 	key := syncer.Key{Namespace: o.Namespace, Name: o.Name}
-	(&sink{b.Cache, o.Kind}).Event(kube.Versioned[Object]{Object: o, Key: key, UID: o.UID, Revision: o.Revision}, time.Now())
+	b.Sink(o.Kind).Event(kube.Versioned[Object]{Object: o, Key: key, UID: o.UID, Revision: o.Revision}, time.Now())
 	return o
 }
 
@@ -95,7 +95,7 @@ func TestCurrentIsWhatStandsUnderAName(t *testing.T) {
 		now.Slices[2].Labels.Get(syncer.LabelInstance) != "other" {
 		t.Errorf("the slices are %v, want %v, and the last of another installation: %+v", names, want, now.Slices)
 	}
-	if got := b.Published("a"); len(got) != 1 || len(got[0].Endpoints) != 1 || got[0].Endpoints[0].Grade != syncer.Ready {
+	if got := b.Published("a"); len(got) != 1 || len(got[now.Key]) != 1 || got[now.Key][0].Grade != syncer.Ready {
 		t.Errorf("published of a is %+v", got)
 	}
 	if got := b.Keys(); len(got) != 1 {
@@ -114,7 +114,7 @@ func TestNews(t *testing.T) {
 	moved := sliceOf("web-a-0", "api", "a")
 	moved.ResourceVersion = "8"
 	b.seen(moved)
-	(&sink{b.Cache, plan.KindEndpointSlice}).Event(kube.Versioned[Object]{Key: syncer.Key{Namespace: "shop", Name: "web-a-0"}, UID: "uid-web-a-0", Revision: 9}, time.Now())
+	b.Sink(plan.KindEndpointSlice).Event(kube.Versioned[Object]{Key: syncer.Key{Namespace: "shop", Name: "web-a-0"}, UID: "uid-web-a-0", Revision: 9}, time.Now())
 	want := []string{"Namespace shop → shop/", "Service shop/db → shop/db", "EndpointSlice shop/web-a-0 → shop/web",
 		"EndpointSlice shop/web-a-0 → shop/web", "EndpointSlice shop/web-a-0 → shop/api", "EndpointSlice shop/web-a-0 → shop/api"}
 	if !reflect.DeepEqual(b.news, want) {
@@ -139,7 +139,7 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	object.ResourceVersion = "8"
 	late := Decode(object, "test")
 	b.seen(object)
-	(&sink{b.Cache, plan.KindEndpoints}).Event(kube.Versioned[Object]{Key: k, UID: o.UID, Revision: 9}, time.Now())
+	b.Sink(plan.KindEndpoints).Event(kube.Versioned[Object]{Key: k, UID: o.UID, Revision: 9}, time.Now())
 	if b.Take(late, 0); b.Current(k).Endpoints != nil {
 		t.Error("a late answer brings back what others deleted")
 	}
@@ -147,18 +147,18 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	o = b.seen(object)
 	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true}, 0)
 	restored := Decode(object, "test") // by a store whose revisions were raised
-	(&sink{b.Cache, plan.KindEndpoints}).Listed([]kube.Versioned[Object]{{Object: restored, Key: k, UID: o.UID, Revision: 10}}, 1000)
+	b.Sink(plan.KindEndpoints).Listed([]kube.Versioned[Object]{{Object: restored, Key: k, UID: o.UID, Revision: 10}}, 1000)
 	if b.Current(k).Endpoints == nil || !strings.HasSuffix(b.news[len(b.news)-1], "shop/web") {
 		t.Error("what a restored store has brought back goes unseen")
 	}
 }
 
 func TestSyncedOnceAllIsListed(t *testing.T) {
-	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
+	c := New("test", func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") })
 	for i := range Kinds {
-		s := &sink{c, plan.Kind(i)}
+		s := c.Sink(plan.Kind(i))
 		if c.HasSynced() {
-			t.Fatalf("synced before %s", s.kind)
+			t.Fatalf("synced before %s", plan.Kind(i))
 		}
 		s.Following(false, errTest)
 		if c.Trouble() == nil {

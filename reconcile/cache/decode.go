@@ -6,6 +6,7 @@
 package cache
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
@@ -159,12 +161,7 @@ func target(t intstr.IntOrString) syncer.TargetPort {
 	return syncer.TargetPort{Number: t.IntVal}
 }
 
-func protocol(p corev1.Protocol) string {
-	if p == "" {
-		return syncer.TCP
-	}
-	return shared(string(p))
-}
+func protocol(p corev1.Protocol) string { return cmp.Or(shared(string(p)), syncer.TCP) }
 
 func endpoints(in *corev1.Endpoints, instance string) *Object {
 	o, m := begin(plan.KindEndpoints, &in.ObjectMeta, instance)
@@ -185,14 +182,11 @@ func endpoints(in *corev1.Endpoints, instance string) *Object {
 
 // addresses leaves an address invalid where its text is: it then differs from every wanted one.
 func addresses(in []corev1.EndpointAddress) []syncer.Address {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]syncer.Address, len(in))
+	out := slices.Grow([]syncer.Address(nil), len(in))
 	for i := range in {
 		a := &in[i]
 		addr, _ := netip.ParseAddr(a.IP)
-		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(value(a.NodeName)), Target: targetRef(a.TargetRef)}
+		out = append(out, syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: shared(ptr.Deref(a.NodeName, "")), Target: targetRef(a.TargetRef)})
 	}
 	return out
 }
@@ -205,7 +199,7 @@ func targetRef(r *corev1.ObjectReference) syncer.TargetRef {
 }
 
 func appProtocol(p *string) syncer.AppProtocol {
-	return syncer.AppProtocol{Value: shared(value(p)), Set: p != nil}
+	return syncer.AppProtocol{Value: shared(ptr.Deref(p, "")), Set: p != nil}
 }
 
 func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
@@ -228,7 +222,10 @@ func slice(in *discoveryv1.EndpointSlice, instance string) *Object {
 	s.Ports = make([]syncer.Port, len(in.Ports))
 	for i, p := range in.Ports {
 		s.Malformed = s.Malformed || p.Name == nil || p.Protocol == nil || p.Port == nil
-		s.Ports[i] = syncer.Port{Name: shared(value(p.Name)), Protocol: shared(string(value(p.Protocol))), Number: value(p.Port), AppProtocol: appProtocol(p.AppProtocol)}
+		s.Ports[i] = syncer.Port{
+			Name: shared(ptr.Deref(p.Name, "")), Protocol: shared(string(ptr.Deref(p.Protocol, ""))),
+			Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol),
+		}
 	}
 	reserve := strings.Split(in.Annotations[syncer.AnnotationReserve], ",")
 	s.Endpoints = make([]syncer.Endpoint, len(in.Endpoints))
@@ -250,8 +247,8 @@ func endpoint(in *discoveryv1.Endpoint) (e syncer.Endpoint, ok bool) {
 		e.Addr = addr
 		ok = ok && err == nil && addr.String() == in.Addresses[0]
 	}
-	e.Ready, e.Serving, e.Terminating = value(c.Ready), value(c.Serving), value(c.Terminating)
-	e.Hostname, e.NodeName, e.Zone = value(in.Hostname), shared(value(in.NodeName)), shared(value(in.Zone))
+	e.Ready, e.Serving, e.Terminating = ptr.Deref(c.Ready, false), ptr.Deref(c.Serving, false), ptr.Deref(c.Terminating, false)
+	e.Hostname, e.NodeName, e.Zone = ptr.Deref(in.Hostname, ""), shared(ptr.Deref(in.NodeName, "")), shared(ptr.Deref(in.Zone, ""))
 	e.Target = targetRef(in.TargetRef)
 	return e, ok
 }
@@ -262,12 +259,4 @@ func shared[T ~string](s T) T {
 		return s
 	}
 	return unique.Make(s).Value()
-}
-
-// value is the zero value where there is none.
-func value[T any](of *T) (v T) {
-	if of != nil {
-		v = *of
-	}
-	return v
 }

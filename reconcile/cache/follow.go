@@ -37,7 +37,7 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 	for kind, k := range Kinds {
 		convert := func(content []byte) (*Object, error) {
 			in, err := k.Object(content)
-			return Decode(in, c.options.Instance), err
+			return Decode(in, c.instance), err
 		}
 		query := kube.Query{Resource: k.Resource, Labels: k.Labels}
 		follower := kube.NewFollower(query, func() kube.Convert[Object] { return convert }, access, c.Sink(plan.Kind(kind)), fault)
@@ -46,8 +46,10 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 	group.Wait()
 }
 
-// stream is the state of the stream of one kind.
+// stream applies what the stream of one kind shows.
 type stream struct {
+	cache *Cache
+	kind  plan.Kind
 	at    uint64 // the revision up to which it has shown everything; 0: it is to be listed
 	store int    // how often its store went back
 	err   error
@@ -65,16 +67,10 @@ func (c *Cache) Trouble() error {
 }
 
 // Sink receives the stream of one kind: Follow's, or that of another driver.
-func (c *Cache) Sink(kind plan.Kind) kube.Sink[Object] { return &sink{c, kind} }
-
-// sink applies what the stream of one kind shows.
-type sink struct {
-	cache *Cache
-	kind  plan.Kind
-}
+func (c *Cache) Sink(kind plan.Kind) kube.Sink[Object] { return &c.streams[kind] }
 
 // Event implements kube.Sink.
-func (s *sink) Event(v kube.Versioned[Object], arrived time.Time) {
+func (s *stream) Event(v kube.Versioned[Object], arrived time.Time) {
 	if v.Key == (syncer.Key{}) {
 		return
 	}
@@ -83,8 +79,8 @@ func (s *sink) Event(v kube.Versioned[Object], arrived time.Time) {
 		o = &Object{Object: plan.Object{Kind: s.kind, Namespace: v.Key.Namespace, Name: v.Key.Name}, UID: v.UID, Revision: v.Revision, Gone: true}
 	}
 	c.mu.Lock()
-	old, now, st := c.objects[o.Object], o, &c.streams[s.kind]
-	st.at = max(st.at, o.Revision)
+	old, now := c.objects[o.Object], o
+	s.at = max(s.at, o.Revision)
 	known := old != nil && o.Revision <= old.Revision
 	if o.Gone { // it may only have left the stream's selector, and be back
 		now, known = nil, old == nil || old.UID != o.UID || o.Revision < old.Revision
@@ -99,22 +95,21 @@ func (s *sink) Event(v kube.Versioned[Object], arrived time.Time) {
 
 func (c *Cache) tell(o plan.Object, keys []syncer.Key, arrived time.Time) {
 	for _, key := range keys {
-		c.options.News(key, o, arrived)
+		c.news(key, o, arrived)
 	}
 }
 
 // Listed implements kube.Sink. The list counts for all that is not newer than it, deletions of
 // ours among them: the store may have been restored, with its revisions raised. After one whose
 // revisions went back it counts for everything. The first list is no change: News is not called.
-func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
+func (s *stream) Listed(all []kube.Versioned[Object], revision uint64) {
 	c, listed, news := s.cache, make(map[plan.Object]*Object, len(all)), map[plan.Object][]syncer.Key{}
 	for _, item := range all {
 		listed[item.Object.Object] = item.Object
 	}
 	c.mu.Lock()
-	st := &c.streams[s.kind]
-	anew := st.at == 0
-	first := anew && st.store == 0
+	anew := s.at == 0
+	first := anew && s.store == 0
 	for id, old := range c.objects {
 		now := listed[id]
 		same := now != nil && !old.Gone && old.UID == now.UID && old.Revision == now.Revision
@@ -129,9 +124,9 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 	for id, now := range listed {
 		news[id] = c.lockedSet(c.objects[id], now)
 	}
-	st.at = revision
-	if !c.HasSynced() && !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
-		close(c.synced)
+	s.at = revision
+	if !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
+		c.listed()
 	}
 	c.mu.Unlock()
 	for id, keys := range news {
@@ -142,19 +137,17 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 }
 
 // Following implements kube.Sink.
-func (s *sink) Following(_ bool, err error) {
+func (s *stream) Following(_ bool, err error) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	st := &s.cache.streams[s.kind]
-	if st.err = nil; err != nil {
-		st.err = fmt.Errorf("following %s: %w", s.kind, err)
+	if s.err = nil; err != nil {
+		s.err = fmt.Errorf("following %s: %w", s.kind, err)
 	}
 }
 
 // WentBack implements kube.Sink.
-func (s *sink) WentBack() {
+func (s *stream) WentBack() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	st := &s.cache.streams[s.kind]
-	st.store, st.at = st.store+1, 0
+	s.store, s.at = s.store+1, 0
 }

@@ -42,11 +42,11 @@ func TestFollow(t *testing.T) {
 		})
 		var mu sync.Mutex
 		var news []string
-		c := New(Options{Instance: "test", News: func(_ syncer.Key, o plan.Object, _ time.Time) {
+		c := New("test", func(_ syncer.Key, o plan.Object, _ time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			news = append(news, o.String())
-		}})
+		})
 		var group sync.WaitGroup
 		group.Go(func() { c.Follow(ctx, access, func(err error) { t.Error(err) }) })
 		if err := c.WaitForSync(ctx); err != nil {

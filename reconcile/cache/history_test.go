@@ -22,7 +22,7 @@ type history struct {
 	*testing.T
 	rng      *rand.Rand
 	cache    *Cache
-	sink     *sink
+	sink     kube.Sink[Object]
 	revision uint64
 	uids     int
 	objects  map[string]version
@@ -57,14 +57,14 @@ func newHistory(t *testing.T, seed uint64) *history {
 		T: t, rng: dice.From(seed, 7), revision: 10, objects: map[string]version{}, believed: map[string]version{}, dirty: map[string]bool{},
 		hidden: map[string]bool{},
 	}
-	h.cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
+	h.cache = New("test", func(replica syncer.Key, o plan.Object, _ time.Time) {
 		if replica.Name != o.Name {
 			t.Errorf("the news of %s is for %s", o, replica)
 		}
 		h.dirty[o.Name] = true
 		h.news++
-	}})
-	h.sink = &sink{h.cache, plan.KindEndpoints}
+	})
+	h.sink = h.cache.Sink(plan.KindEndpoints)
 	h.sink.Listed(nil, 10)
 	return h
 }

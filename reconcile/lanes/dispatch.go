@@ -34,8 +34,8 @@ const (
 // Dispatch holds the actions that are planned, and grants each a place in order.
 type Dispatch struct {
 	queue *Queue
-	// replicas hold the objects of each of which something is planned or under way, and those
-	// that failed until the comparison after.
+	// replicas hold the objects of each of which something is planned or under way, and each until
+	// the comparison after.
 	replicas   map[syncer.Key]map[plan.Object]*object
 	namespaces map[share]*namespace
 	// underWay holds the places that are granted by the object that is written, held counts
@@ -78,7 +78,7 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	for _, a := range actions {
 		o := was[a.Object()]
 		if o == nil {
-			o = &object{dispatch: d, name: a.Object(), key: w.Key}
+			o = &object{dispatch: d, name: a.Object()}
 		}
 		objects[o.name] = o
 		o.plan(now, a, w)
@@ -94,7 +94,7 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	if more {
 		d.queue.next(w.Key).gather(w)
 	}
-	return ended(former), w.left > 0
+	return slices.DeleteFunc(former, func(w *Work) bool { return w.left > 0 }), w.left > 0
 }
 
 // Drop removes all that is planned, with its delays, and returns the works of which nothing
@@ -118,11 +118,6 @@ func plannedBy(objects map[plan.Object]*object) (works []*Work) {
 	return works
 }
 
-// ended are those of which nothing is left.
-func ended(works []*Work) []*Work {
-	return slices.DeleteFunc(works, func(w *Work) bool { return w.left > 0 })
-}
-
 // Next grants a place to the next action. If none may be sent it is nil, and wake is when to call
 // again though nothing else has happened; zero: never.
 func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
@@ -134,7 +129,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 		if !ok {
 			break
 		}
-		n := d.namespace(o.key, o.action.Lane())
+		n := d.namespace(o.work.Key, o.action.Lane())
 		if d.underWay[o.name] != nil || n.full(now) {
 			o.seat = sit(&n.parked, o)
 			continue

@@ -5,6 +5,7 @@ package lanes
 
 import (
 	"container/list"
+	"slices"
 
 	"tributary.dev/tributary/reconcile/plan"
 )
@@ -31,22 +32,18 @@ func (s *seat) leave() {
 
 // line is what waits in one lane: members alternate, and of each goes first what came first.
 type line struct {
-	members map[string]*list.List
+	members []string
 	// ring holds the lists of the members, at is the index of the next one.
 	ring []*list.List
 	at   int
 }
 
 func (l *line) push(member string, who any) seat {
-	in := l.members[member]
-	if in == nil {
-		if l.members == nil {
-			l.members = map[string]*list.List{}
-		}
-		in = list.New()
-		l.members[member], l.ring = in, append(l.ring, in)
+	at := slices.Index(l.members, member)
+	if at < 0 {
+		at, l.members, l.ring = len(l.ring), append(l.members, member), append(l.ring, list.New())
 	}
-	return sit(in, who)
+	return sit(l.ring[at], who)
 }
 
 // next is the list of the member that is next; nil if nothing waits.

@@ -76,11 +76,7 @@ func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	o.note(now, g, out)
 	w.left--
 	switch next := d.queue.next(w.Key); {
-	case out.Result == Written && o.err != nil: // of less than all
 	case out.Result == Written:
-		if delete(d.replicas[w.Key], o.name); len(d.replicas[w.Key]) == 0 {
-			delete(d.replicas, w.Key)
-		}
 	case out.Result == Unused:
 		next.gather(w)
 	default:
@@ -150,7 +146,7 @@ func (n *namespace) full(now time.Time) bool {
 
 // freed removes an ended grant from its namespace, and lines up again what waits there.
 func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
-	n := d.namespace(g.object.key, g.Action.Lane())
+	n := d.namespace(g.Work.Key, g.Action.Lane())
 	n.grants = slices.DeleteFunc(n.grants, func(other *Grant) bool { return other == g })
 	if sent {
 		n.late = now.Sub(g.at) >= hanging
@@ -159,6 +155,6 @@ func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
 		n.parked.Front().Value.(*object).line(now)
 	}
 	if !n.late && len(n.grants) == 0 {
-		delete(d.namespaces, share{g.object.key.Namespace, g.Action.Lane() == plan.Removal})
+		delete(d.namespaces, share{g.Work.Key.Namespace, g.Action.Lane() == plan.Removal})
 	}
 }

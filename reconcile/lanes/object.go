@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
 const (
@@ -30,7 +29,6 @@ const (
 type object struct {
 	dispatch *Dispatch
 	name     plan.Object
-	key      syncer.Key
 	// action is what is planned for work; nothing is while work is nil.
 	action plan.Action
 	work   *Work
@@ -73,7 +71,7 @@ func (o *object) note(now time.Time, g *Grant, out Outcome) {
 	case out.Result == Written && less && o.err != nil:
 		o.removals = delay{}
 	case out.Result == Written:
-		o.err = nil
+		o.err, o.last, o.removals, o.others = nil, Written, delay{}, delay{}
 	default:
 		if o.err, o.last = out.Err, out.Result; o.last == Refused && less {
 			o.last = Failed

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // Auth are the files by which requests prove who sends them, and the receiver who it is.
@@ -112,11 +113,10 @@ func failure(ctx context.Context, err error) outcome {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
-	timeout, isTimeout := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return outcome{result: resultStopped, err: context.Cause(ctx)}
-	case ctx.Err() != nil, isTimeout && timeout.Timeout():
+	case ctx.Err() != nil, kube.TimedOut(err):
 		return outcome{result: resultTimeout, err: errors.New("it does not answer in time")}
 	}
 	return outcome{result: resultUnreachable, err: fmt.Errorf("no answer: %.200s", err.Error())}

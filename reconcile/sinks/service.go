@@ -7,9 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
@@ -26,7 +24,6 @@ const (
 
 // service is what receivers are sent of a replica. It is immutable.
 type service struct {
-	labels    map[string]string
 	endpoints json.RawMessage
 	ready     map[netip.AddrPort]bool // those that are; an endpoint without ports by port 0
 }
@@ -50,9 +47,9 @@ type port struct {
 	AppProtocol string `json:"appProtocol,omitempty"`
 }
 
-// newService returns what is sent of a replica whose Service has the labels.
-func newService(labels map[string]string, backends []plan.Backend) *service {
-	s, endpoints := &service{labels: labels, ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
+// newService returns what is sent of a replica.
+func newService(backends []plan.Backend) *service {
+	s, endpoints := &service{ready: map[netip.AddrPort]bool{}}, make([]endpoint, len(backends))
 	for i := range backends {
 		b := &backends[i]
 		e := endpoint{Address: b.Addr.String(), Ports: make([]port, len(b.Ports)), Cluster: b.Member, Zone: b.Zone, Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
@@ -67,7 +64,6 @@ func newService(labels map[string]string, backends []plan.Backend) *service {
 		}
 		endpoints[i] = e
 	}
-	slices.SortStableFunc(endpoints, func(a, b endpoint) int { return strings.Compare(a.Address, b.Address) })
 	s.endpoints = marshal(endpoints)
 	return s
 }
@@ -139,9 +135,9 @@ func (s *sink) event(kind, subject string, generation int64, at time.Time, data 
 
 // document makes the event that tells of a Service; nil: it is not there.
 func (s *sink) document(key syncer.Key, now *service, generation int64, at time.Time) []byte {
-	if now == nil {
-		gone := document{Generation: generation, Namespace: key.Namespace, Name: key.Name, Deleted: true, Endpoints: json.RawMessage("[]")}
-		return s.event(typeDeleted, key.String(), generation, at, gone)
+	kind, endpoints := typeDeleted, json.RawMessage("[]")
+	if now != nil {
+		kind, endpoints = typeUpdated, now.endpoints
 	}
-	return s.event(typeUpdated, key.String(), generation, at, document{generation, key.Namespace, key.Name, false, now.endpoints})
+	return s.event(kind, key.String(), generation, at, document{generation, key.Namespace, key.Name, now == nil, endpoints})
 }

@@ -83,9 +83,9 @@ func (s *Set) Configure(specs []Spec) {
 }
 
 // Run sends to the receivers until ctx is done, and returns when nothing is sent any more. all
-// returns the replicas that there are, false while that is not known: an inventory waits until
+// returns the replicas that there are, sorted, false while that is not known: an inventory waits until
 // Tell was called for each of them.
-func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
+func (s *Set) Run(ctx context.Context, all func() ([]syncer.Key, bool)) {
 	s.mu.Lock()
 	s.begin = func(one *sink) {
 		var telling context.Context
@@ -110,11 +110,11 @@ func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []p
 	defer s.mu.Unlock()
 	var now *service
 	if backends != nil && len(s.sinks) > 0 {
-		now = newService(labels, backends())
+		now = newService(backends())
 	}
 	at := time.Now()
 	for _, one := range s.sinks {
-		one.tell(key, now, at)
+		one.tell(key, labels, now, at)
 	}
 }
 

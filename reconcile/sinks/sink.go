@@ -90,10 +90,10 @@ func newSink(spec Spec, o *Options) *sink {
 }
 
 // tell records what a replica is; nil: it does not exist, nor does one that is not selected.
-func (s *sink) tell(key syncer.Key, now *service, at time.Time) {
+func (s *sink) tell(key syncer.Key, labels map[string]string, now *service, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now != nil && !s.spec.Selects(key, now.labels) {
+	if !s.spec.Selects(key, labels) {
 		now = nil
 	}
 	is := s.services[key]
@@ -147,16 +147,15 @@ func (s *sink) begin(at time.Time) {
 }
 
 // run tells the receiver until ctx is done.
-func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
+func (s *sink) run(ctx context.Context, all func() ([]syncer.Key, bool)) {
 	s.begin(time.Now())
 	for ctx.Err() == nil {
-		timer := time.NewTimer(s.step(ctx, all))
+		rested := time.After(s.step(ctx, all))
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
-		case <-timer.C:
+		case <-rested:
 		}
-		timer.Stop()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +164,7 @@ func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, boo
 
 // step makes a request, if one is due, and returns for how long there is nothing to do unless
 // something happens.
-func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) time.Duration {
+func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.Duration {
 	now := time.Now()
 	if rest := s.next.Sub(now); rest > 0 {
 		return rest
@@ -175,27 +174,21 @@ func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bo
 		return rest
 	}
 	s.next = now.Add(time.Duration(float64(time.Second) / s.spec.Rate))
-	o := s.post(ctx, slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]")))
+	o := outcome{result: resultStopped}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if bound, release, held := s.opts.Hold(ctx); held {
+		o = s.client.send(bound, http.MethodPost, slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]")))
+		release()
+	}
 	s.opts.Observe(s.spec.Name, string(o.result))
 	s.land(batch, o, time.Now())
 	return 0
 }
 
-// post sends a batch while the Permit is held.
-func (s *sink) post(ctx context.Context, body []byte) outcome {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	bound, release, held := s.opts.Hold(ctx)
-	if !held {
-		return outcome{result: resultStopped}
-	}
-	defer release()
-	return s.client.send(bound, http.MethodPost, body)
-}
-
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is removed.
-func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []*state, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
@@ -234,9 +227,9 @@ func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (
 
 // lockedInventory names all Services, and has those that are as they were acknowledged sent
 // once more: a receiver may have lost them. It is nil while not every replica is known.
-func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{}, bool)) []byte {
+func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) []byte {
 	keys, known := all()
-	for key := range keys {
+	for _, key := range keys {
 		known = known && s.services[key] != nil
 	}
 	if !known {
@@ -244,20 +237,17 @@ func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{
 	}
 	names := []string{}
 	for key, is := range s.services {
-		_, exists := keys[key]
-		switch {
-		case is.now != nil:
+		if is.now != nil {
 			names = append(names, key.String())
-			if is.acked == nil {
-				is.acked = unknown // a receiver that has it from another process still has it
-			}
-		case is.due.IsZero() && !exists:
-			delete(s.services, key)
-			continue
 		}
-		if is.due.IsZero() && is.now != nil {
+		switch _, exists := slices.BinarySearchFunc(keys, key, syncer.Key.Compare); {
+		case is.now == nil && is.due.IsZero() && !exists:
+			delete(s.services, key)
+		case is.now != nil && is.due.IsZero():
 			is.acked = unknown
 			s.lockedSchedule(is, now)
+		case is.now != nil && is.acked == nil:
+			is.acked = unknown // a receiver that has it from another process still has it
 		}
 	}
 	slices.Sort(names)
@@ -293,25 +283,18 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 	case o.result == resultStopped:
 		s.next = now.Add(pauses.Duration)
 		return
-	case o.result == resultRefused && len(batch) > 0:
-		s.lockedRefused(batch, o, now)
+	case o.result == resultRefused && len(batch) > 0: // which one is refused shows by telling of half as many
+		if s.limit = max(1, len(batch)/2); len(batch) > 1 {
+			break
+		}
+		if !batch[0].refused {
+			s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
+		}
+		batch[0].refused, batch[0].due = true, now.Add(refusedPause)
 	default:
 		s.next = now.Add(max(s.backoff.Step(), o.pause))
 	}
 	if s.status.State, s.status.LastError = "failing", o.err.Error(); was != "failing" {
 		s.logger.Warn("the receiver does not acknowledge; it is told the newest state when it does", "result", string(o.result), "error", o.err)
 	}
-}
-
-// lockedRefused finds the Service that a receiver refuses by telling of half as many, and
-// leaves it alone for a while. Others are told.
-func (s *sink) lockedRefused(batch []*state, o outcome, now time.Time) {
-	if s.limit = max(1, len(batch)/2); len(batch) > 1 {
-		return
-	}
-	is := batch[0]
-	if !is.refused {
-		s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", is.key.String(), "error", o.err)
-	}
-	is.refused, is.due = true, now.Add(refusedPause)
 }

@@ -172,9 +172,9 @@ func (w *world) lead() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.set.Run(ctx, func() (map[syncer.Key]struct{}, bool) {
+		w.set.Run(ctx, func() ([]syncer.Key, bool) {
 			if all := w.all.Load(); all != nil {
-				return *all, true
+				return slices.SortedFunc(maps.Keys(*all), syncer.Key.Compare), true
 			}
 			return nil, false
 		})

@@ -143,7 +143,7 @@ func currentOf(now plan.Current) (service string, current map[string]map[string]
 // explainMember is what becomes of a member's Service. rules are the names of those for the
 // member, current is what the ingress cluster has of it, by address.
 func explainMember(e *clusters.Explained, current map[string]string, rules []string) ExplainedMember {
-	m := ExplainedMember{Cluster: e.Member, Listed: e.Share.Listed, Reserve: e.Share.Reserve, Found: e.Found, Excluded: e.Excluded}
+	m := ExplainedMember{Cluster: e.Member, Listed: e.Share.Listed, Reserve: e.Share.Reserve, Found: e.Service != nil, Excluded: e.Excluded}
 	for _, q := range e.Questions {
 		m.Asked = append(m.Asked, q.Kind.String()+" "+q.Key.String())
 	}

@@ -6,8 +6,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"iter"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
@@ -47,7 +45,7 @@ func (a *App) Shares(replica syncer.Key) []plan.Share {
 func (a *App) Settings() *reconcile.Settings { return a.settings.Load() }
 
 // Replicas implements reconcile.Source.
-func (a *App) Replicas() iter.Seq[syncer.Key] { return slices.Values(a.set.Replicas()) }
+func (a *App) Replicas() []syncer.Key { return a.set.Replicas() }
 
 // AllListed implements reconcile.Source.
 func (a *App) AllListed() bool { return !a.running().SecretsUnread && a.set.AllListed() }
@@ -70,16 +68,11 @@ func causeOf(name string, c *member.Cause) record.Cause {
 }
 
 // published is what the ingress cluster has of a member, for its start.
-func (a *App) published(ctx context.Context, name string) []member.PublishedShare {
+func (a *App) published(ctx context.Context, name string) member.Published {
 	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
-	found := a.reconciler.Cache.Published(name)
-	all := make([]member.PublishedShare, len(found))
-	for i, s := range found {
-		all[i] = member.PublishedShare(s)
-	}
-	return all
+	return a.reconciler.Cache.Published(name)
 }
 
 // identity is the UID by which a member is on record, and learned records it.
