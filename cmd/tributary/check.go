@@ -46,9 +46,9 @@ func newCheckCommand() *cobra.Command {
 	}
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openConfig(*path)
+		watcher, err := config.Open(*path)
 		if err != nil {
-			return err
+			return usage{err}
 		}
 		all, loaded := checkClusters(cmd.Context(), watcher)
 		err = show(cmd.OutOrStdout(), *output, all, func(p *printer) {

@@ -51,8 +51,8 @@ type ingress struct {
 func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
 	i := &ingress{logger: logger, wanted: loaded.Ingress}
 	options := kube.Options{Cluster: "ingress", Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport(metrics.RoleIngress, "")}
-	i.follow = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
-	i.elect = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
+	open := func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) }
+	i.follow, i.elect = kube.NewAccess(open), kube.NewAccess(open)
 	i.write = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
 		reach := rest.CopyConfig(i.access().REST)
 		if reach.Dial == nil {

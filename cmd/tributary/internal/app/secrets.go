@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -61,22 +62,13 @@ type secrets struct {
 
 // run looks at the Secrets until ctx ends.
 func (s *secrets) run(ctx context.Context) {
-	ticker := time.NewTicker(secretsEvery)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		problem := ""
-		if err := s.look(ctx, s.running().Config); err != nil {
-			problem = err.Error()
-		}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+		problem := text(s.look(ctx, s.running().Config))
 		if problem != "" && problem != s.problem {
 			s.logger.Error("the Secrets of members cannot all be read; members stay as they are", "error", problem)
 		}
 		s.problem = problem
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+	}, secretsEvery)
 }
 
 // look lists the Secrets. A member that the list lacks is asked for, and stays until the API
