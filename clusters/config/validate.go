@@ -238,12 +238,9 @@ func (v *validator) sinkURL(at *field.Path, s *Sink) {
 	if (auth.TLS.CertFile == "") != (auth.TLS.KeyFile == "") {
 		v.add(field.Required(at.Child("auth", "tls"), "give both certFile and keyFile, or neither"))
 	}
-	if where.Scheme == "https" {
-		return
-	}
 	address, err := netip.ParseAddr(where.Hostname())
 	loopback := where.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
-	if auth.BearerTokenFile != "" && !loopback {
+	if auth.BearerTokenFile != "" && where.Scheme == "http" && !loopback {
 		v.add(field.Forbidden(at.Child("auth", "bearerTokenFile"), "would be sent in the clear; write url with https://"))
 	}
 }
