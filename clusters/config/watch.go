@@ -29,14 +29,12 @@ type content struct{ text, problem string }
 type followed struct{ settled, seen content }
 
 // look takes one look's content and reports whether what counts has changed.
-func (f *followed) look(now content) bool {
-	again := now == f.seen
-	f.seen = now
-	if !again || now == f.settled {
-		return false
+func (f *followed) look(now content) (changed bool) {
+	if changed = now == f.seen && now != f.settled; changed {
+		f.settled = now
 	}
-	f.settled = now
-	return true
+	f.seen = now
+	return changed
 }
 
 // Watcher follows a configuration file, every kubeconfig that it names, and every
@@ -87,7 +85,7 @@ func (w *Watcher) Offer(secrets []Secret) {
 	w.offered <- secrets
 }
 
-// Use is Offer for whoever does not Run.
+// Use has a complete list of the Secrets count, for whoever does not Run.
 func (w *Watcher) Use(secrets []Secret) *Loaded {
 	w.secrets = append([]Secret{}, secrets...)
 	w.assemble()

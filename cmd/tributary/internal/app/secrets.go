@@ -104,7 +104,7 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 			next[name] = secret
 		}
 	}
-	if s.known == nil || !reflect.DeepEqual(s.known, next) {
+	if !reflect.DeepEqual(s.known, next) { // nil equals no map
 		s.known = next
 		s.offer(slices.Collect(maps.Values(next)))
 	}
