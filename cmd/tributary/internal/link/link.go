@@ -4,12 +4,12 @@
 package link
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/template"
 	"time"
@@ -124,17 +124,14 @@ var memberYAML string
 
 var memberTemplate = template.Must(template.New("member.yaml").Parse(memberYAML))
 
-// Manifests is what Link puts into a member, as YAML for kubectl apply.
-func (o *Options) Manifests() ([]byte, error) {
-	var out bytes.Buffer
-	err := memberTemplate.Execute(&out, o)
-	return out.Bytes(), err
-}
+// Manifests writes what Link puts into a member, as YAML for kubectl apply.
+func (o *Options) Manifests(w io.Writer) error { return memberTemplate.Execute(w, o) }
 
 // Objects is Manifests, in the order in which they are made.
 func (o *Options) Objects() (all []*unstructured.Unstructured, err error) {
-	text, err := o.Manifests()
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
+	var text strings.Builder
+	err = o.Manifests(&text)
+	for document := range strings.SplitSeq(text.String(), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		err = errors.Join(err, yaml.Unmarshal([]byte(document), &object.Object))
 		all = append(all, object)
