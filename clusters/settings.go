@@ -61,7 +61,7 @@ func (s *Settings) config() member.Config {
 
 // decoder returns what objects are read with.
 func (s *Settings) decoder() *decode.Decoder {
-	o := decode.Options{Keep: (&config.Replicas{CopyAnnotations: s.Annotations}).CopiesAnnotation()}
+	o := decode.Options{Keep: (&config.Replicas{CopyAnnotations: s.Annotations}).CopiesAnnotation}
 	if !s.Rules.Empty() { // for Match each pod is decoded as a whole
 		o.Match = s.Rules.Match
 	}

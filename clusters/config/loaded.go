@@ -60,13 +60,13 @@ type Access struct {
 	Err error
 }
 
-// with returns the way that was accepted, or the former one with the error.
-func (a Access) with(accepted *kubeconfig.Accepted, err error) Access {
-	if err != nil {
-		a.Err = err
-		return a
+// with returns the way to where a kubeconfig is: what was accepted of it, or the former with the
+// error.
+func (a Access) with(file, secret string, accepted *kubeconfig.Accepted, err error) Access {
+	if a.File, a.Secret, a.Err = file, secret, err; err == nil {
+		a.Accepted = *accepted
 	}
-	return Access{Accepted: *accepted}
+	return a
 }
 
 // withFixed is the configuration with those fields of another that cannot change while a
@@ -74,20 +74,15 @@ func (a Access) with(accepted *kubeconfig.Accepted, err error) Access {
 func (c *Config) withFixed(started *Config) (running *Config, differ []string) {
 	out := *c
 	out.Clusters = slices.Clone(c.Clusters)
-	for _, f := range []struct {
-		name string
-		is   *string
-		was  string
-	}{
-		{"listen", &out.Listen, started.Listen},
-		{"metricsListen", &out.MetricsListen, started.MetricsListen},
-		{"instance", &out.Instance, started.Instance},
-		{"namespace", &out.Namespace, started.Namespace},
-	} {
-		if *f.is != f.was {
-			*f.is, differ = f.was, append(differ, f.name)
+	fix := func(name string, is *string, was string) {
+		if *is != was {
+			*is, differ = was, append(differ, name)
 		}
 	}
+	fix("listen", &out.Listen, started.Listen)
+	fix("metricsListen", &out.MetricsListen, started.MetricsListen)
+	fix("instance", &out.Instance, started.Instance)
+	fix("namespace", &out.Namespace, started.Namespace)
 	if out.LeaderElection != started.LeaderElection {
 		out.LeaderElection, differ = started.LeaderElection, append(differ, "leaderElection")
 	}
@@ -121,19 +116,19 @@ func (s Secret) String() string { return "Secret " + s.Namespace + "/" + s.Name 
 // member is the one that a Secret describes, on top of what all share. With an error it is
 // as if it had no settings.
 func (s Secret) member(c *Config) (Cluster, error) {
+	out := c.member(nil)
 	text, faults := toJSON([]byte(s.Settings))
 	if len(faults) == 0 {
-		faults, _ = strict(text, &ClusterSettings{})
+		faults, _ = strict(text, &out.ClusterSettings)
 	}
 	if len(faults) == 0 {
-		out := c.member(text)
-		if out.Name, faults = s.Name, out.faults(nil); len(faults) == 0 {
-			return out, nil
-		}
+		faults = out.faults(nil)
 	}
-	plain := c.member(nil)
-	plain.Name = s.Name
-	return plain, in(s.String()+", annotation "+SettingsAnnotation, faults...)
+	if len(faults) > 0 {
+		out = c.member(nil)
+	}
+	out.Name = s.Name
+	return out, in(s.String()+", annotation "+SettingsAnnotation, faults...)
 }
 
 // addSecrets puts the members that are Secrets after those of the file, which win where
@@ -141,29 +136,31 @@ func (s Secret) member(c *Config) (Cluster, error) {
 // it had none it is a member that is not followed: its endpoints stay.
 func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
-		named := func(m Cluster) bool { return m.Name == s.Name }
+		var wrong *field.Error
 		at := field.NewPath("metadata", "name")
 		if _, taken := l.Members[s.Name]; taken {
-			wrong := kubeconfig.Detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
-			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
-			continue
+			wrong = kubeconfig.Detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
+		} else if len(validation.IsDNS1123Label(s.Name)) > 0 {
+			wrong = field.Invalid(at, s.Name, "is the member's name and not a DNS label; rename it")
 		}
-		if len(validation.IsDNS1123Label(s.Name)) > 0 {
-			wrong := field.Invalid(at, s.Name, "is the member's name and not a DNS label; rename it")
+		if wrong != nil {
 			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
 			continue
 		}
 		way := before.Members[s.Name]
 		member, err := s.member(l.Config)
 		if err != nil && way.REST != nil {
+			named := func(m Cluster) bool { return m.Name == s.Name }
 			member = before.Config.Clusters[slices.IndexFunc(before.Config.Clusters, named)]
 		}
-		if way.Err = err; err == nil || way.REST != nil {
+		key := s.Namespace + "/" + s.Name
+		if err != nil && way.REST == nil {
+			way = way.with("", key, nil, err)
+		} else {
 			accepted, faults := kubeconfig.FromSecret(member.Context, s.Kubeconfig)
-			way = way.with(accepted, in(s.String(), faults...))
+			way = way.with("", key, accepted, in(s.String(), faults...))
 			way.Err = errors.Join(err, way.Err)
 		}
-		way.File, way.Secret = "", s.Namespace+"/"+s.Name
 		l.Members[s.Name] = way
 		l.Config.Clusters = append(l.Config.Clusters, member)
 	}

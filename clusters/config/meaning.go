@@ -15,12 +15,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// kubePrefix begins the names of the namespaces of Kubernetes itself.
-const kubePrefix = "kube-"
-
-// apiserver is the Service of every cluster's own API server.
-var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
-
 // Replicates returns what says why a Service of this member is not replicated; empty
 // where it is. The function is pure and safe for concurrent use.
 func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
@@ -29,7 +23,7 @@ func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
 		switch {
 		case svc.ExternalName:
 			return "it is of type ExternalName"
-		case svc.Key == apiserver:
+		case svc.Key == (syncer.Key{Namespace: "default", Name: "kubernetes"}): // its API server
 			return "every cluster has its own"
 		case svc.Annotations[syncer.AnnotationReplicate] == "false":
 			return "its annotation " + syncer.AnnotationReplicate + ` is "false"`
@@ -78,12 +72,10 @@ func (c *Cluster) Settings() string {
 	return string(text)
 }
 
-// MayWrite returns which namespaces of the ingress cluster may be written to.
-func (c *Config) MayWrite() func(namespace string) bool {
-	own, globs := c.Namespace, c.Ingress.Namespaces
-	return func(namespace string) bool {
-		return namespace != own && !strings.HasPrefix(namespace, kubePrefix) && matchesAny(globs, namespace)
-	}
+// MayWrite reports whether a namespace of the ingress cluster may be written to: those of
+// Kubernetes itself and Tributary's own may not.
+func (c *Config) MayWrite(namespace string) bool {
+	return namespace != c.Namespace && !strings.HasPrefix(namespace, "kube-") && matchesAny(c.Ingress.Namespaces, namespace)
 }
 
 // Place is a member's place in the failover order of a namespace, 0 for the first choice.
@@ -126,21 +118,15 @@ func tracker(key string) bool {
 	})
 }
 
-// CopiesLabel returns which labels of a Service its replica gets, by key. Keys that have a
-// meaning on what Tributary writes are not its concern.
-func (r *Replicas) CopiesLabel() func(key string) bool { return copies(r.CopyLabels) }
+// CopiesLabel reports whether the replica of a Service gets its label of a key. Keys that
+// have a meaning on what Tributary writes are not its concern.
+func (r *Replicas) CopiesLabel(key string) bool {
+	return !tracker(key) && matchesAny(r.CopyLabels, key)
+}
 
 // CopiesAnnotation is CopiesLabel for annotations.
-func (r *Replicas) CopiesAnnotation() func(key string) bool { return copies(r.CopyAnnotations) }
-
-func copies(globs []string) func(key string) bool {
-	// In path.Match no wildcard matches a slash; here it is a character like any other.
-	unslashed := strings.NewReplacer("/", "\x00")
-	all := make([]string, len(globs))
-	for i, glob := range globs {
-		all[i] = unslashed.Replace(glob)
-	}
-	return func(key string) bool { return !tracker(key) && matchesAny(all, unslashed.Replace(key)) }
+func (r *Replicas) CopiesAnnotation(key string) bool {
+	return !tracker(key) && matchesAny(r.CopyAnnotations, key)
 }
 
 // Selects returns which replicas the sink is told of, by their labels.
@@ -151,32 +137,20 @@ func (s *Sink) Selects() func(replica syncer.Key, of map[string]string) bool {
 	}
 }
 
-// paths are the fields that name files.
-func (c *Config) paths() []*string {
-	out := []*string{&c.Ingress.Kubeconfig}
-	for i := range c.Clusters {
-		out = append(out, &c.Clusters[i].Kubeconfig)
-	}
-	for i := range c.Sinks {
-		auth := &c.Sinks[i].Auth
-		out = append(out, &auth.BearerTokenFile, &auth.TLS.CertFile, &auth.TLS.KeyFile, &auth.TLS.CAFile)
-	}
-	return out
-}
-
 // parsed is a selector that Validate has accepted.
 func parsed(selector string) labels.Selector {
-	out, err := labels.Parse(selector)
-	if err != nil {
-		return labels.Nothing()
+	if out, err := labels.Parse(selector); err == nil {
+		return out
 	}
-	return out
+	return labels.Nothing()
 }
 
-// matchesAny reports whether a name matches one of some valid globs.
+// matchesAny reports whether a name matches one of some valid globs. A slash is a character
+// like any other: in path.Match no wildcard matches it.
 func matchesAny(globs []string, name string) bool {
+	name = strings.ReplaceAll(name, "/", "\x00")
 	return slices.ContainsFunc(globs, func(glob string) bool {
-		matched, err := path.Match(glob, name)
+		matched, err := path.Match(strings.ReplaceAll(glob, "/", "\x00"), name)
 		return err == nil && matched
 	})
 }

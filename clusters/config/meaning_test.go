@@ -75,7 +75,7 @@ func TestMayWrite(t *testing.T) {
 	c := mustParse(t, `{namespace: own, ingress: {namespaces: ["*"]}}`)
 	d := mustParse(t, `{namespace: own, ingress: {namespaces: [own, "team-*"]}}`)
 	for namespace, want := range map[string]string{"own": "false false", "kube-system": "false false", "shop": "true false", "team-a": "true true"} {
-		if got := fmt.Sprint(c.MayWrite()(namespace), d.MayWrite()(namespace)); got != want {
+		if got := fmt.Sprint(c.MayWrite(namespace), d.MayWrite(namespace)); got != want {
 			t.Errorf("%s: %s", namespace, got)
 		}
 	}
@@ -97,13 +97,12 @@ replicas: {write: [EndpointSlices], failover: [{namespaces: [pay-x], order: [c]}
 
 func TestCopies(t *testing.T) {
 	r := mustParse(t, `replicas: {copyAnnotations: ["nginx.ingress.kubernetes.io/*", exact, helm.sh/chart]}`).Replicas
-	label, annotation := r.CopiesLabel(), r.CopiesAnnotation()
 	for key, want := range map[string]string{
 		"app": "true false", "exact": "true true", "nginx.ingress.kubernetes.io/x/y": "true true", "exactly": "true false",
 		"argocd.argoproj.io/instance": "false false", "kustomize.toolkit.fluxcd.io/name": "false false", "helm.sh/chart": "false false",
 		"app.kubernetes.io/instance": "false false", "app.kubernetes.io/name": "true false", "nothelm.sh/x": "true false", "olm.owner": "false false",
 	} {
-		if got := fmt.Sprint(label(key), annotation(key)); got != want {
+		if got := fmt.Sprint(r.CopiesLabel(key), r.CopiesAnnotation(key)); got != want {
 			t.Errorf("%s: %s", key, got)
 		}
 	}

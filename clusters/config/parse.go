@@ -47,18 +47,14 @@ func Parse(file string, data []byte) (*Config, error) {
 	if len(faults) > 0 {
 		return nil, in(file, faults...)
 	}
-	faults, typed := strict(text, &Config{})
-	c := decode(text)
+	c := defaults()
+	faults, typed := strict(text, c)
 	if typed {
+		c.complete(text, filepath.Dir(file))
 		faults = append(faults, c.Validate()...)
 	}
 	if len(faults) > 0 {
 		return nil, in(file, faults...)
-	}
-	for _, path := range c.paths() {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(filepath.Dir(file), *path)
-		}
 	}
 	return c, nil
 }
@@ -69,23 +65,17 @@ func toJSON(data []byte) ([]byte, field.ErrorList) {
 	var document, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	err := decoder.Decode(&document)
-	if errors.Is(err, io.EOF) {
-		return []byte("null"), nil
-	}
 	if err == nil && !errors.Is(decoder.Decode(&second), io.EOF) {
 		err = errors.New("has a second document after ---; make one of them")
 	}
-	var text []byte
-	if err == nil {
-		if faults := repeated(nil, &document); len(faults) > 0 {
-			return nil, faults
-		}
+	text, faults := []byte("null"), repeated(nil, &document) // null where there is no document
+	if err == nil && len(faults) == 0 {
 		text, err = kyaml.YAMLToJSON(data)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, field.ErrorList{kubeconfig.Whole(strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
-	return text, nil
+	return text, faults
 }
 
 // repeated finds the keys that a mapping has twice.
@@ -110,67 +100,69 @@ func repeated(at *field.Path, node *yaml.Node) (faults field.ErrorList) {
 	return faults
 }
 
-// strict says which fields of a text a struct does not have, and whether the others are of
-// its types.
+// strict decodes a text on top of what a struct has. It says which fields the struct does not
+// have, and whether the others are of its types.
 func strict(text []byte, into any) (faults field.ErrorList, typed bool) {
+	add := func(kind field.ErrorType, path, detail string) {
+		faults = append(faults, &field.Error{Type: kind, Field: path, BadValue: field.OmitValueType{}, Detail: detail})
+	}
 	unknown, err := kjson.UnmarshalStrict(text, into)
 	for _, of := range unknown {
 		_, path, _ := strings.Cut(of.Error(), `"`) // unknown field "clusters[0].x"
-		faults = append(faults, &field.Error{
-			Type: field.ErrorTypeForbidden, Field: strings.TrimSuffix(path, `"`), Detail: "unknown field; docs/reference/configuration.md has all",
-		})
+		add(field.ErrorTypeForbidden, strings.TrimSuffix(path, `"`), "unknown field; docs/reference/configuration.md has all")
 	}
 	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
 		kind := strings.NewReplacer("slice", "list", "struct", "mapping", "ptr", "mapping", "float64", "number").Replace(wrong.Type.Kind().String())
-		faults = append(faults, &field.Error{
-			Type: field.ErrorTypeTypeInvalid, Field: wrong.Field, BadValue: field.OmitValueType{}, Detail: fmt.Sprintf("must be a %s, not %s", kind, wrong.Value),
-		})
+		add(field.ErrorTypeTypeInvalid, wrong.Field, fmt.Sprintf("must be a %s, not %s", kind, wrong.Value))
 	} else if err != nil {
-		faults = append(faults, kubeconfig.Whole(err.Error()))
+		add(field.ErrorTypeInvalid, "", err.Error())
 	}
 	return faults, err == nil
 }
 
-// decode puts a text on top of the defaults.
-func decode(text []byte) *Config {
-	c := defaults()
-	w := struct {
-		*Config
-		ClusterDefaults json.RawMessage   `json:"clusterDefaults"`
-		Clusters        []json.RawMessage `json:"clusters"`
-		Sinks           []json.RawMessage `json:"sinks"`
-	}{Config: c}
-	overlay(&w, text)
-	c.shared = w.ClusterDefaults
-	c.ClusterDefaults = c.member(nil).ClusterSettings
-	for _, raw := range w.Clusters {
-		c.Clusters = append(c.Clusters, c.member(raw))
+// complete decodes members and sinks, which strict did without their defaults, and has
+// relative paths start at a directory.
+func (c *Config) complete(text []byte, dir string) {
+	absolute := func(paths ...*string) {
+		for _, path := range paths {
+			if *path != "" && !filepath.IsAbs(*path) {
+				*path = filepath.Join(dir, *path)
+			}
+		}
 	}
-	for _, raw := range w.Sinks {
-		sink := defaultSink()
-		overlay(&sink, raw)
-		c.Sinks = append(c.Sinks, sink)
+	absolute(&c.Ingress.Kubeconfig)
+	var of struct {
+		Clusters []json.RawMessage `json:"clusters"`
+		Sinks    []json.RawMessage `json:"sinks"`
+	}
+	overlay(&of, text)
+	for i, text := range of.Clusters {
+		c.Clusters[i] = c.member(text)
+		absolute(&c.Clusters[i].Kubeconfig)
+	}
+	for i, text := range of.Sinks {
+		c.Sinks[i] = defaultSink()
+		overlay(&c.Sinks[i], text)
+		auth := &c.Sinks[i].Auth
+		absolute(&auth.BearerTokenFile, &auth.TLS.CertFile, &auth.TLS.KeyFile, &auth.TLS.CAFile)
 	}
 	if s := c.ClustersFrom.Secrets; s != nil && s.Selector == "" {
 		s.Selector = SecretLabel + "=" + SecretLabelValue
 	}
-	return c
 }
 
 // member is the one that a text describes, on top of what all share.
-func (c *Config) member(text []byte) Cluster {
-	out := Cluster{ClusterSettings: defaultSettings()}
-	overlay(&out, c.shared, text)
+func (c *Config) member(text []byte) (out Cluster) {
+	shared, _ := json.Marshal(c.ClusterDefaults) // texts always marshal; lists are not shared then, into which decoding writes
+	overlay(&out, shared, text)
 	return out
 }
 
-// overlay puts texts on top of what a struct has: a list as a whole, a mapping field by
+// overlay decodes texts on top of what a struct has: a list as a whole, a mapping field by
 // field. strict has reported what is wrong with them.
 func overlay(into any, texts ...[]byte) {
 	for _, text := range texts {
-		if len(text) > 0 {
-			_ = kjson.UnmarshalCaseSensitivePreserveInts(text, into)
-		}
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 	}
 }
 

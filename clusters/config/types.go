@@ -4,7 +4,6 @@
 package config
 
 import (
-	"encoding/json"
 	"time"
 
 	"tributary.dev/tributary/clusters/rules"
@@ -57,9 +56,6 @@ type Config struct {
 	Sinks []Sink `json:"sinks"`
 	// LeaderElection lets several processes of one installation run.
 	LeaderElection LeaderElection `json:"leaderElection"`
-
-	// shared is ClusterDefaults as it was written, for members from Secrets.
-	shared json.RawMessage
 }
 
 // Ingress says how the cluster is reached that is written to, and where in it replicas may be.

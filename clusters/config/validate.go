@@ -37,7 +37,8 @@ func (c *Config) Validate() field.ErrorList {
 	v.label(field.NewPath("instance"), c.Instance)
 	v.label(field.NewPath("namespace"), c.Namespace)
 	if c.Ingress.Kubeconfig == "" && c.Ingress.Context != "" {
-		v.invalid(field.NewPath("ingress", "context"), c.Ingress.Context, "has no meaning without ingress.kubeconfig; give that, or leave the context out")
+		const remedy = "has no meaning without ingress.kubeconfig; give that, or leave the context out"
+		v.add(field.Invalid(field.NewPath("ingress", "context"), c.Ingress.Context, remedy))
 	}
 	v.globs(field.NewPath("ingress", "namespaces"), c.Ingress.Namespaces, true)
 	v.members(c)
@@ -47,9 +48,8 @@ func (c *Config) Validate() field.ErrorList {
 	v.replicas(field.NewPath("replicas"), c)
 	v.rules(field.NewPath("rules"), c)
 	v.sinks(field.NewPath("sinks"), c.Sinks)
-	at := field.NewPath("leaderElection", "leaseDuration")
-	if d, ok := v.duration(at, c.LeaderElection.LeaseDuration, time.Hour); ok && (d < 2*time.Second || d%time.Second != 0) {
-		v.invalid(at, c.LeaderElection.LeaseDuration, "write whole seconds, 2s to 1h")
+	if d := c.LeaderElection.LeaseDuration.Value(); d < 2*time.Second || d > time.Hour || d%time.Second != 0 {
+		v.add(field.Invalid(field.NewPath("leaderElection", "leaseDuration"), string(c.LeaderElection.LeaseDuration), "write whole seconds, 2s to 1h"))
 	}
 	return v.faults
 }
@@ -57,11 +57,7 @@ func (c *Config) Validate() field.ErrorList {
 // validator collects faults; each method checks one kind of field.
 type validator struct{ faults field.ErrorList }
 
-func (v *validator) add(fault *field.Error) { v.faults = append(v.faults, fault) }
-
-func (v *validator) invalid(at *field.Path, value any, detail string) {
-	v.add(field.Invalid(at, value, detail))
-}
+func (v *validator) add(faults ...*field.Error) { v.faults = append(v.faults, faults...) }
 
 func (v *validator) oneOf(at *field.Path, value string, known ...string) {
 	if !slices.Contains(known, value) {
@@ -74,7 +70,7 @@ func (v *validator) label(at *field.Path, name string) {
 	case name == "":
 		v.add(field.Required(at, "write a short name, such as idc-a"))
 	case len(validation.IsDNS1123Label(name)) > 0:
-		v.invalid(at, name, "is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+		v.add(field.Invalid(at, name, "is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit"))
 	}
 }
 
@@ -98,7 +94,7 @@ func (v *validator) listen(at *field.Path, address string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		v.invalid(at, address, "write host:port, such as 127.0.0.1:9440")
+		v.add(field.Invalid(at, address, "write host:port, such as 127.0.0.1:9440"))
 	}
 }
 
@@ -106,14 +102,14 @@ func (v *validator) listen(at *field.Path, address string) {
 // for each that inherits it.
 func (v *validator) members(c *Config) {
 	at, shared := field.NewPath("clusters"), c.ClusterDefaults.faults(field.NewPath("clusterDefaults"))
-	v.faults = append(v.faults, shared...)
+	v.add(shared...)
 	v.names(at, len(c.Clusters), func(i int) string { return c.Clusters[i].Name })
 	for i := range c.Clusters {
 		if c.Clusters[i].Kubeconfig == "" {
 			v.add(field.Required(at.Index(i).Child("kubeconfig"), "name a kubeconfig file; a relative path starts at this file's directory"))
 		}
 		if len(shared) == 0 {
-			v.faults = append(v.faults, c.Clusters[i].faults(at.Index(i))...)
+			v.add(c.Clusters[i].faults(at.Index(i))...)
 		}
 	}
 }
@@ -125,7 +121,7 @@ func (c *ClusterSettings) faults(at *field.Path) field.ErrorList {
 	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
 	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
 	for i, text := range c.AllowedCIDRs {
-		v.faults = append(v.faults, validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
+		v.add(validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
 	}
 	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes, math.MaxInt64)
 	v.duration(at.Child("stableFor"), c.StableFor, math.MaxInt64)
@@ -135,7 +131,7 @@ func (c *ClusterSettings) faults(at *field.Path) field.ErrorList {
 
 func (v *validator) selector(at *field.Path, text string) {
 	if _, err := labels.Parse(text); err != nil {
-		v.invalid(at, text, "write a label selector, such as app=web,tier!=test")
+		v.add(field.Invalid(at, text, "write a label selector, such as app=web,tier!=test"))
 	}
 }
 
@@ -151,22 +147,18 @@ func (v *validator) globs(at *field.Path, globs []string, required bool) {
 func (v *validator) patterns(at *field.Path, globs []string, characters, are string) {
 	for i, glob := range globs {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" || characters != "" && strings.Trim(glob, characters) != "" {
-			v.invalid(at.Index(i), glob, "is neither "+are)
+			v.add(field.Invalid(at.Index(i), glob, "is neither "+are))
 		}
 	}
 }
 
-func (v *validator) duration(at *field.Path, d Duration, most time.Duration) (time.Duration, bool) {
+func (v *validator) duration(at *field.Path, d Duration, most time.Duration) {
 	value, err := time.ParseDuration(string(d))
-	switch {
-	case err != nil || value < 0:
-		v.invalid(at, string(d), "write a length of time, such as 30s or 1h30m")
-	case value > most:
-		v.invalid(at, string(d), fmt.Sprintf("write at most %s", most))
-	default:
-		return value, true
+	if err != nil || value < 0 {
+		v.add(field.Invalid(at, string(d), "write a length of time, such as 30s or 1h30m"))
+	} else if value > most {
+		v.add(field.Invalid(at, string(d), fmt.Sprintf("write at most %s", most)))
 	}
-	return 0, false
 }
 
 func (v *validator) replicas(at *field.Path, c *Config) {
@@ -216,7 +208,7 @@ func (v *validator) rules(at *field.Path, c *Config) {
 		v.selector(at.Child("serviceSelector"), r.ServiceSelector)
 	}
 	_, faults := rules.Compile(at, c.Rules)
-	v.faults = append(v.faults, faults...)
+	v.add(faults...)
 }
 
 func (v *validator) sinks(at *field.Path, sinks []Sink) {
@@ -229,7 +221,7 @@ func (v *validator) sinks(at *field.Path, sinks []Sink) {
 		v.duration(at.Child("window"), s.Window, time.Hour)
 		v.duration(at.Child("removalWindow"), s.RemovalWindow, time.Hour)
 		if rate := s.MaxRequestsPerSecond; math.IsNaN(rate) || rate < 0.001 || rate > 1000 {
-			v.invalid(at.Child("maxRequestsPerSecond"), rate, "write 0.001 to 1000")
+			v.add(field.Invalid(at.Child("maxRequestsPerSecond"), rate, "write 0.001 to 1000"))
 		}
 	}
 }
@@ -239,19 +231,16 @@ func (v *validator) sinks(at *field.Path, sinks []Sink) {
 func (v *validator) sinkURL(at *field.Path, s *Sink) {
 	where, err := url.Parse(s.URL)
 	if err != nil || where.Opaque != "" || where.Hostname() == "" || where.Scheme != "https" && where.Scheme != "http" || where.User != nil || where.Fragment != "" {
-		v.invalid(at.Child("url"), field.OmitValueType{}, "write it as https://slb.example.com/v1/members; credentials belong into auth")
+		v.add(field.Invalid(at.Child("url"), field.OmitValueType{}, "write it as https://slb.example.com/v1/members; credentials belong into auth"))
 		return
 	}
 	auth := &s.Auth
 	if (auth.TLS.CertFile == "") != (auth.TLS.KeyFile == "") {
 		v.add(field.Required(at.Child("auth", "tls"), "give both certFile and keyFile, or neither"))
 	}
-	if where.Scheme == "https" {
-		return
-	}
 	address, err := netip.ParseAddr(where.Hostname())
 	loopback := where.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
-	if auth.BearerTokenFile != "" && !loopback {
+	if auth.BearerTokenFile != "" && where.Scheme == "http" && !loopback {
 		v.add(field.Forbidden(at.Child("auth", "bearerTokenFile"), "would be sent in the clear; write url with https://"))
 	}
 }

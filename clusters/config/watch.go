@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,14 +29,12 @@ type content struct{ text, problem string }
 type followed struct{ settled, seen content }
 
 // look takes one look's content and reports whether what counts has changed.
-func (f *followed) look(now content) bool {
-	again := now == f.seen
-	f.seen = now
-	if !again || now == f.settled {
-		return false
+func (f *followed) look(now content) (changed bool) {
+	if changed = now == f.seen && now != f.settled; changed {
+		f.settled = now
 	}
-	f.settled = now
-	return true
+	f.seen = now
+	return changed
 }
 
 // Watcher follows a configuration file, every kubeconfig that it names, and every
@@ -47,7 +44,7 @@ func (f *followed) look(now content) bool {
 // for events: that works on every file system, needs no care about what is renamed or
 // swapped behind a symlink as Kubernetes projects Secrets, and no event can be missed.
 //
-// A Watcher is for one goroutine, Offer aside: Open, then Loaded for the start, then Run.
+// A Watcher is for one goroutine, and Offer for another: Open, then Loaded for the start, then Run.
 type Watcher struct {
 	path string
 	read func(path string) ([]byte, error)
@@ -56,19 +53,18 @@ type Watcher struct {
 	// config is the last valid file, refused why the current file is another.
 	config  *Config
 	refused error
-	secrets *[]Secret
+	// secrets is the last list of Secrets, nil if there was none; offered has the next.
+	secrets []Secret
+	offered chan []Secret
 	loaded  *Loaded
-	// offered is the last list of Secrets, wake has a signal when there is one.
-	offered atomic.Pointer[[]Secret]
-	wake    chan struct{}
 }
 
-// Open reads the files for the first time. It fails if the configuration file is not valid; what is wrong with a kubeconfig concerns its cluster alone and is in
-// Access.Err.
+// Open reads the files for the first time. It fails if the configuration file is not valid;
+// what is wrong with a kubeconfig concerns its cluster alone and is in Access.Err.
 func Open(path string) (*Watcher, error) { return open(path, kubeconfig.ReadFile) }
 
 func open(path string, read func(string) ([]byte, error)) (*Watcher, error) {
-	w := &Watcher{path: path, read: read, wake: make(chan struct{}, 1), loaded: &Loaded{}}
+	w := &Watcher{path: path, read: read, offered: make(chan []Secret, 1), loaded: &Loaded{}}
 	w.assemble()
 	if w.refused != nil {
 		return nil, w.refused
@@ -79,21 +75,20 @@ func open(path string, read func(string) ([]byte, error)) (*Watcher, error) {
 // Loaded is what counts now. It is not for use beside Run.
 func (w *Watcher) Loaded() *Loaded { return w.loaded }
 
-// Offer hands over a complete list of the Secrets that clustersFrom selects. It may be
-// called from any goroutine; Run passes it on at once.
+// Offer hands over a complete list of the Secrets that clustersFrom selects, which Run passes on
+// at once. It does not wait for Run.
 func (w *Watcher) Offer(secrets []Secret) {
-	secrets = append([]Secret{}, secrets...)
-	w.offered.Store(&secrets)
 	select {
-	case w.wake <- struct{}{}:
+	case <-w.offered: // an older list, which nobody needs any more
 	default:
 	}
+	w.offered <- secrets
 }
 
-// Use is Offer for whoever does not Run.
+// Use has a complete list of the Secrets count, for whoever does not Run.
 func (w *Watcher) Use(secrets []Secret) *Loaded {
-	w.Offer(secrets)
-	w.poll()
+	w.secrets = append([]Secret{}, secrets...)
+	w.assemble()
 	return w.loaded
 }
 
@@ -102,24 +97,21 @@ func (w *Watcher) Use(secrets []Secret) *Loaded {
 func (w *Watcher) Run(ctx context.Context, apply func(*Loaded)) {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
-		case <-w.wake:
-		}
-		if w.poll() && ctx.Err() == nil {
-			apply(w.loaded)
+			if w.poll() {
+				apply(w.loaded)
+			}
+		case secrets := <-w.offered:
+			apply(w.Use(secrets))
 		}
 	}
 }
 
 // poll takes one look at every file, and reports whether anything is new.
-func (w *Watcher) poll() bool {
-	secrets := w.offered.Load()
-	changed := secrets != w.secrets
-	w.secrets = secrets
+func (w *Watcher) poll() (changed bool) {
 	for path, f := range w.files {
 		changed = f.look(w.look(path)) || changed
 	}
@@ -137,29 +129,29 @@ func (w *Watcher) look(path string) content {
 	return content{text: string(data)}
 }
 
-// followedFile reads what counts of a file that the configuration or a kubeconfig names, and
-// follows it from then on.
-func (w *Watcher) followedFile(former map[string]*followed) func(path string) ([]byte, error) {
+// follow has no file followed but those that are read from now on by the function that it
+// returns: what counts of them.
+func (w *Watcher) follow() (read func(path string) ([]byte, error)) {
+	former := w.files
+	w.files = map[string]*followed{}
 	return func(path string) ([]byte, error) {
-		if w.files[path] == nil {
-			w.files[path] = former[path]
-		}
-		if w.files[path] == nil {
+		f := cmp.Or(w.files[path], former[path])
+		if f == nil {
 			now := w.look(path)
-			w.files[path] = &followed{now, now}
+			f = &followed{now, now}
 		}
-		if is := w.files[path].settled; is.problem != "" {
-			return nil, errors.New(is.problem)
+		w.files[path] = f
+		if f.settled.problem != "" {
+			return nil, errors.New(f.settled.problem)
 		}
-		return []byte(w.files[path].settled.text), nil
+		return []byte(f.settled.text), nil
 	}
 }
 
 // assemble puts the file, the Secrets and the kubeconfigs that count together. What it does
 // not read is followed no longer.
 func (w *Watcher) assemble() {
-	before, read := w.loaded, w.followedFile(w.files)
-	w.files = map[string]*followed{}
+	before, read := w.loaded, w.follow()
 	var next *Config
 	text, err := read(w.path)
 	if err != nil {
@@ -185,9 +177,8 @@ func (w *Watcher) assemble() {
 		out.Members[m.Name] = w.access(field.NewPath("clusters").Index(i), m.Kubeconfig, m.Context, before.Members[m.Name], read)
 	}
 	if out.Config.ClustersFrom.Secrets != nil {
-		if out.SecretsUnread = w.secrets == nil; !out.SecretsUnread {
-			out.addSecrets(*w.secrets, before)
-		}
+		out.SecretsUnread = w.secrets == nil
+		out.addSecrets(w.secrets, before)
 	}
 	if reflect.DeepEqual(out.Config, before.Config) {
 		out.Config = before.Config // what is new is elsewhere
@@ -197,20 +188,19 @@ func (w *Watcher) assemble() {
 
 // access is the way to a cluster by a file, or from within where none is named. A kubeconfig
 // that is refused leaves the way as it was before. The field below at names the file.
-func (w *Watcher) access(at *field.Path, path, context string, before Access, read func(string) ([]byte, error)) (out Access) {
+func (w *Watcher) access(at *field.Path, path, context string, before Access, read func(string) ([]byte, error)) Access {
 	at = at.Child("kubeconfig")
-	defer func() { out.File, out.Secret = path, "" }()
 	if path == "" {
 		accepted, err := kubeconfig.InCluster(read)
 		if err != nil {
 			err = in(w.path, field.Required(at, err.Error()))
 		}
-		return before.with(accepted, err)
+		return before.with("", "", accepted, err)
 	}
 	data, err := read(path)
 	if err != nil {
-		return before.with(nil, in(w.path, kubeconfig.Detailed(field.NotFound(at, path), err.Error())))
+		return before.with(path, "", nil, in(w.path, kubeconfig.Detailed(field.NotFound(at, path), err.Error())))
 	}
 	accepted, faults := kubeconfig.FromFile(path, context, data, read)
-	return before.with(accepted, in(path, faults...))
+	return before.with(path, "", accepted, in(path, faults...))
 }

@@ -133,7 +133,8 @@ func (c *chosen) file() *api.Config {
 // accept turns what was chosen into a client configuration. Files that it names are
 // inlined.
 func (c *chosen) accept() (*Accepted, field.ErrorList) {
-	out := &Accepted{Hash: c.hash(), Context: c.Context, Note: c.note()}
+	used, _ := json.Marshal([]any{c.Cluster, c.User}) // both marshal without error
+	out := &Accepted{Hash: fmt.Sprintf("%x", sha256.Sum256(used)), Context: c.Context, Note: c.note()}
 	if c.User.Exec != nil {
 		c.User.Exec.InteractiveMode = api.NeverExecInteractiveMode // nobody is there to ask
 		c.User.Exec.StdinUnavailable = true
@@ -152,12 +153,6 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 	}
 	out.REST = config
 	return out, nil
-}
-
-// hash covers all that is used; both types marshal without error.
-func (c *chosen) hash() string {
-	text, _ := json.Marshal([]any{c.Cluster, c.User})
-	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
 func (c *chosen) note() string {
@@ -263,7 +258,9 @@ func (c *chosen) inline(read func(path string) ([]byte, error)) (faults field.Er
 // check finds what clientcmd would let pass.
 func (c *chosen) check() (faults field.ErrorList) {
 	u := c.User
-	if !isServer(c.Cluster.Server) { // which is not quoted, for it may hold a password
+	server, err := url.Parse(c.Cluster.Server)
+	if err != nil || server.Scheme != "https" && server.Scheme != "http" || server.Hostname() == "" || server.RawQuery+server.Fragment != "" || server.User != nil {
+		// It is not quoted, for it may hold a password.
 		faults = append(faults, secret(c.clusterAt.Child("server"), "write the URL of the API server, such as https://10.0.0.1:6443, without a user's name or password"))
 	}
 	// net/http would refuse it in a header at every request, much later.
@@ -275,10 +272,4 @@ func (c *chosen) check() (faults field.ErrorList) {
 		faults = append(faults, field.Required(c.userAt, "holds no credential: give a token or a client certificate; the file may be cut off"))
 	}
 	return faults
-}
-
-// isServer reports whether a text is an absolute URL.
-func isServer(server string) bool {
-	u, err := url.Parse(server)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }

@@ -4,6 +4,7 @@
 package kubeconfig
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -20,30 +21,45 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// claims are what a JSON Web Token says (RFC 7519), and one of a service account
-// (kubernetes.io). They are not verified: that is for the server.
-type claims struct {
-	Issued     float64 `json:"iat"`
-	Expires    float64 `json:"exp"`
-	Kubernetes struct {
-		Namespace string `json:"namespace"`
-		Account   struct {
-			Name string `json:"name"`
-		} `json:"serviceaccount"`
-	} `json:"kubernetes.io"`
+// AccountToken is what a JSON Web Token says (RFC 7519), and one of a service account of itself.
+// It is not verified: that is for the server.
+type AccountToken struct {
+	Namespace, Account string
+	Issued, Expires    time.Time
 }
 
-// readClaims reads a token; false for one that is none, or that does not end.
-func readClaims(token string) (c claims, ok bool) {
+// RenewAt is when Tributary begins to ask for another: at the last third of its life.
+func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
+
+// ParseAccountToken reads a token of the TokenRequest API. False for every other: a password,
+// or a token that does not expire.
+func ParseAccountToken(token string) (AccountToken, bool) {
+	t, ends := parse(token)
+	return t, ends && t.Namespace != "" && t.Account != "" && t.Expires.After(t.Issued)
+}
+
+// parse reads any JSON Web Token; false for what is none, or does not end.
+func parse(token string) (AccountToken, bool) {
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	if len(parts) != 3 {
-		return c, false
+		return AccountToken{}, false
+	}
+	var claims struct {
+		Issued     float64 `json:"iat"`
+		Expires    float64 `json:"exp"`
+		Kubernetes struct {
+			Namespace string `json:"namespace"`
+			Account   struct {
+				Name string `json:"name"`
+			} `json:"serviceaccount"`
+		} `json:"kubernetes.io"`
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err == nil {
-		err = json.Unmarshal(text, &c)
+		err = json.Unmarshal(text, &claims)
 	}
-	return c, err == nil && c.Expires > 0 && c.Expires < 1<<40
+	of, ends := claims.Kubernetes, claims.Expires > 0 && max(claims.Issued, claims.Expires) < 1<<40
+	return AccountToken{of.Namespace, of.Account.Name, time.Unix(int64(claims.Issued), 0), time.Unix(int64(claims.Expires), 0)}, err == nil && ends
 }
 
 // Expires is when the credential of a client configuration ends: its client certificate
@@ -60,35 +76,10 @@ func Expires(access *rest.Config) time.Time {
 	if certs, err := cert.ParseCertsPEM(access.CertData); err == nil {
 		first = certs[0].NotAfter // the client's own
 	}
-	if c, ok := readClaims(token); ok {
-		if end := time.Unix(int64(c.Expires), 0).UTC(); first.IsZero() || end.Before(first) {
-			first = end
-		}
+	if t, ok := parse(token); ok && (first.IsZero() || t.Expires.Before(first)) {
+		first = t.Expires.UTC()
 	}
 	return first
-}
-
-// AccountToken is what a service account's token says of itself.
-type AccountToken struct {
-	Namespace, Account string
-	Issued, Expires    time.Time
-}
-
-// RenewAt is when Tributary begins to ask for another: at the last third of its life.
-func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
-
-// ParseAccountToken reads a token of the TokenRequest API. False for every other: a password,
-// or a token that does not expire.
-func ParseAccountToken(token string) (AccountToken, bool) {
-	c, ok := readClaims(token)
-	of := c.Kubernetes
-	if !ok || of.Namespace == "" || of.Account.Name == "" || c.Expires <= c.Issued {
-		return AccountToken{}, false
-	}
-	return AccountToken{
-		Namespace: of.Namespace, Account: of.Account.Name,
-		Issued: time.Unix(int64(c.Issued), 0), Expires: time.Unix(int64(c.Expires), 0),
-	}, true
 }
 
 // WithToken is the kubeconfig with another token in the user of a context, the current one
@@ -98,9 +89,7 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the kubeconfig cannot be read") // clientcmd's own error can quote it
 	}
-	if context == "" {
-		context = file.CurrentContext
-	}
+	context = cmp.Or(context, file.CurrentContext)
 	if file.Contexts[context] == nil || file.AuthInfos[file.Contexts[context].AuthInfo] == nil {
 		return nil, fmt.Errorf("the kubeconfig has no user of context %q", context)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -46,9 +47,9 @@ func newCheckCommand() *cobra.Command {
 	}
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openConfig(*path)
+		watcher, err := config.Open(*path)
 		if err != nil {
-			return err
+			return usage{err}
 		}
 		all, loaded := checkClusters(cmd.Context(), watcher)
 		err = show(cmd.OutOrStdout(), *output, all, func(p *printer) {
@@ -121,7 +122,7 @@ func checkClusters(ctx context.Context, watcher *config.Watcher) ([]*checked, *c
 			secrets, err := app.ReadSecrets(ctx, session, conf)
 			if err != nil {
 				ingress.problem("failed", "%v", err)
-			} else if loaded = watcher.Use(secrets); len(secrets) == 0 {
+			} else if loaded = watcher.Use(slices.Collect(maps.Values(secrets))); len(secrets) == 0 {
 				ingress.note("no Secret of namespace %s matches clustersFrom.secrets.selector (%s)", conf.Namespace, conf.ClustersFrom.Secrets.Selector)
 			}
 		}

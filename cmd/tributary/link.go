@@ -60,11 +60,7 @@ func newLinkCommand() *cobra.Command {
 			if err := f.Validate(); err != nil {
 				return usage{err}
 			}
-			text, err := f.Manifests()
-			if err == nil {
-				_, err = out.Write(text)
-			}
-			return err
+			return f.Manifests(out)
 		}
 		if err := f.connect(cmd); err != nil {
 			return err

@@ -25,7 +25,7 @@ func newPlanCommand() *cobra.Command {
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openUsable(*path)
+		watcher, err := openConfig(*path)
 		if err != nil {
 			return err
 		}

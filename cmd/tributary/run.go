@@ -28,7 +28,7 @@ func newRunCommand() *cobra.Command {
 	format := addChoice(cmd, "log-format", "", "log format", "text", "json")
 	verbosity := cmd.Flags().IntP("v", "v", 0, "log verbosity: 0 changes and states, 1 and more what the client libraries report as well")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		watcher, err := openUsable(*path)
+		watcher, err := openConfig(*path)
 		if err != nil {
 			return err
 		}
@@ -41,14 +41,17 @@ func newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// openUsable is openConfig for what cannot begin without an ingress cluster. A kubeconfig that is
-// refused concerns its member alone.
-func openUsable(path string) (*config.Watcher, error) {
-	watcher, err := openConfig(path)
+// openConfig reads the configuration of what cannot begin without an ingress cluster. A kubeconfig
+// that is refused concerns its member alone.
+func openConfig(path string) (*config.Watcher, error) {
+	watcher, err := config.Open(path)
 	if err == nil && watcher.Loaded().Ingress.REST == nil {
-		return nil, usage{watcher.Loaded().Ingress.Err}
+		err = watcher.Loaded().Ingress.Err
 	}
-	return watcher, err
+	if err != nil {
+		return nil, usage{err}
+	}
+	return watcher, nil
 }
 
 // libraries is done once: klog and log have one logger a process, which nothing may replace

@@ -124,6 +124,16 @@ func (w *world) run() (stop func() (log string)) {
 	return stop
 }
 
+// pause waits a moment; it returns false when the test has ended.
+func (w *world) pause() bool {
+	select {
+	case <-time.After(10 * time.Millisecond):
+		return true
+	case <-w.Context().Done():
+		return false
+	}
+}
+
 // says runs a command until it succeeds and says something: what a server has is in its answer
 // to a write a moment before the writer knows it.
 func (w *world) says(want string, args ...string) {
@@ -133,7 +143,7 @@ func (w *world) says(want string, args ...string) {
 		if code == exitOK && strings.Contains(out, want) {
 			return
 		}
-		if !pause(w.Context(), 10*time.Millisecond) {
+		if !w.pause() {
 			w.Fatalf("%v does not say %q: %d\n%s%s", args, want, code, out, errs)
 		}
 	}
@@ -147,7 +157,7 @@ func (w *world) until(what string, is func(s *metrics.Status) bool) {
 		if err == nil && is(status) {
 			return
 		}
-		if !pause(w.Context(), 10*time.Millisecond) {
+		if !w.pause() {
 			w.Fatalf("not %s", what)
 		}
 	}

@@ -5,7 +5,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -44,22 +43,17 @@ func newStatusCommand() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s  %v\n", stamp(time.Now()), err)
 				err = nil
 			}
-			if err != nil || !*watch || !pause(cmd.Context(), lookEvery) {
+			if err != nil || !*watch {
 				return err
+			}
+			select {
+			case <-time.After(lookEvery):
+			case <-cmd.Context().Done():
+				return nil
 			}
 		}
 	}
 	return cmd
-}
-
-// pause waits; it returns false when ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // printStatus prints a status for people: what is wrong, then the numbers. Ages count on the

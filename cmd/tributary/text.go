@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics/page"
 )
 
@@ -145,13 +144,4 @@ func addConfigFlag(cmd *cobra.Command) *string {
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return path
-}
-
-// openConfig reads the configuration file of a command.
-func openConfig(path string) (*config.Watcher, error) {
-	watcher, err := config.Open(path)
-	if err != nil {
-		return nil, usage{err}
-	}
-	return watcher, nil
 }

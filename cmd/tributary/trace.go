@@ -6,7 +6,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ func newTraceCommand() *cobra.Command {
 			}
 		})
 		t := &tracer{out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), format: *output}
-		err := t.run(cmd.Context(), from, query)
+		err := from.read(cmd.Context(), "/debug/changes", query, t.lines)
 		switch {
 		case *follow && cmd.Context().Err() != nil:
 			return nil
@@ -69,19 +68,9 @@ type tracer struct {
 	shown       int
 }
 
-// run shows records until there are no more.
-func (t *tracer) run(ctx context.Context, from *instanceFlags, query url.Values) error {
-	source, err := from.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer source.close()
-	body, err := source.get(ctx, "/debug/changes", query)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	lines := bufio.NewScanner(body)
+// lines shows the records of an answer until there are no more.
+func (t *tracer) lines(answer io.Reader) error {
+	lines := bufio.NewScanner(answer)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	for lines.Scan() {
 		if err := t.line(lines.Bytes()); err != nil {

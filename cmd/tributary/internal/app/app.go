@@ -67,19 +67,17 @@ type App struct {
 	applying sync.Mutex
 	recorded bool
 
-	mu sync.Mutex
-	// loaded is the configuration that runs, since loadedAt; both are guarded by mu.
-	loaded   *config.Loaded
-	loadedAt time.Time
+	// loaded is the configuration that runs, and loadedAt since when.
+	loaded   atomic.Pointer[config.Loaded]
+	loadedAt atomic.Pointer[time.Time]
 }
 
 // New returns an App of a configuration that does nothing until it is run.
 func New(watcher *config.Watcher, o Options) *App {
 	loaded := watcher.Loaded()
-	a := &App{
-		Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{},
-		loaded: loaded, loadedAt: time.Now(), joined: make(chan struct{}),
-	}
+	a := &App{Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{}, joined: make(chan struct{})}
+	a.loaded.Store(loaded)
+	a.loadedAt.Store(&a.started)
 	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Export: o.export, Status: a.status})
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
 	a.sinks = sinks.New(sinks.Options{
@@ -199,27 +197,20 @@ func (a *App) events() kubernetes.Interface {
 }
 
 // running is the configuration that runs.
-func (a *App) running() *config.Loaded {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.loaded
-}
+func (a *App) running() *config.Loaded { return a.loaded.Load() }
 
 // apply applies news of the configuration's files, or of Secrets.
 func (a *App) apply(loaded *config.Loaded) {
 	former := a.running()
 	changed := loaded.Config != former.Config
 	if changed {
+		a.loadedAt.Store(new(time.Now()))
 		a.Logger.Info("configuration reloaded", "file", a.Path)
 	}
 	if changed || loaded.Refused != former.Refused {
 		a.metrics.ConfigReload(loaded.Refused)
 	}
-	a.mu.Lock()
-	if a.loaded = loaded; changed {
-		a.loadedAt = time.Now()
-	}
-	a.mu.Unlock()
+	a.loaded.Store(loaded)
 	a.use(former, loaded)
 	if changed || loaded.SecretsUnread != former.SecretsUnread {
 		a.compareAll(record.EventConfigured)

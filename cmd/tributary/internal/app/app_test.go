@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,7 @@ import (
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/leader"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -58,6 +60,24 @@ func TestHolderOutlastsARestartInPlace(t *testing.T) {
 		if got := holder(":9440"); got != want {
 			t.Errorf("%q: %q", pod, got)
 		}
+	}
+}
+
+// TestCurrentOf: a slice that is somebody else's is no member's, also of a Service that is ours.
+func TestCurrentOf(t *testing.T) {
+	slice := func(cluster string, owned, ready bool) plan.Slice {
+		of := syncer.Slice{Endpoints: []syncer.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Ready: ready}}}
+		return plan.Slice{Meta: plan.Meta{Owned: owned, Labels: syncer.LabelsOf(map[string]string{syncer.LabelSourceCluster: cluster})}, Slice: of}
+	}
+	service, current := currentOf(plan.Current{
+		Service: &plan.Service{Meta: plan.Meta{Owned: true}},
+		Slices:  []plan.Slice{slice("a", true, true), slice("b", true, false), slice("", false, true)},
+	})
+	if got := fmt.Sprintln(service, current); got != "ours map[a:map[10.0.0.1:ready] b:map[10.0.0.1:not ready]]\n" {
+		t.Error(got)
+	}
+	if service, _ := currentOf(plan.Current{Service: &plan.Service{}}); service != "foreign" {
+		t.Error(service)
 	}
 }
 

@@ -124,16 +124,18 @@ func currentOf(now plan.Current) (service string, current map[string]map[string]
 		service = "foreign"
 	}
 	for _, slice := range now.Slices {
+		if !slice.Owned {
+			continue
+		}
 		cluster := slice.Labels.Get(syncer.LabelSourceCluster)
 		if current[cluster] == nil {
 			current[cluster] = map[string]string{}
 		}
 		for i := range slice.Endpoints {
-			if e := &slice.Endpoints[i]; slice.Owned {
-				current[cluster][e.Addr.String()] = "not ready"
-				if e.Ready {
-					current[cluster][e.Addr.String()] = "ready"
-				}
+			e := &slice.Endpoints[i]
+			current[cluster][e.Addr.String()] = "not ready"
+			if e.Ready {
+				current[cluster][e.Addr.String()] = "ready"
 			}
 		}
 	}
@@ -151,16 +153,11 @@ func explainMember(e *clusters.Explained, current map[string]string, rules []str
 	if e.Share.Reserve != "" {
 		most = syncer.Reserve
 	}
+	of := map[syncer.Grade]int{}
 	for i := range e.Share.Given.Endpoints {
-		switch min(e.Share.Given.Endpoints[i].Grade, most) {
-		case syncer.Ready:
-			m.Ready++
-		case syncer.Reserve:
-			m.InReserve++
-		default:
-			m.NotReady++
-		}
+		of[min(e.Share.Given.Endpoints[i].Grade, most)]++
 	}
+	m.Ready, m.InReserve, m.NotReady = of[syncer.Ready], of[syncer.Reserve], of[syncer.NotReady]
 	for i := range e.Pods {
 		p := &e.Pods[i]
 		pod := ExplainedEndpoint{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Current: "no"}

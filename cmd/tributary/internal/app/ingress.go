@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,22 +39,22 @@ const (
 type ingress struct {
 	follow, write, elect *kube.Access
 	logger               *slog.Logger
-
-	mu sync.Mutex
 	// wanted is how the cluster is to be reached, and problem why it is not reached so.
-	wanted  config.Access
-	problem error
+	wanted  atomic.Pointer[config.Access]
+	problem atomic.Pointer[error]
 }
 
 // newIngress returns the ways, none of which is open yet. What is sent by write passes the
 // permit's connections.
 func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
-	i := &ingress{logger: logger, wanted: loaded.Ingress}
+	i := &ingress{logger: logger}
+	i.wanted.Store(&loaded.Ingress)
+	i.problem.Store(new(error))
 	options := kube.Options{Cluster: "ingress", Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport(metrics.RoleIngress, "")}
-	i.follow = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
-	i.elect = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.access().REST, options) })
+	open := func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.wanted.Load().REST, options) }
+	i.follow, i.elect = kube.NewAccess(open), kube.NewAccess(open)
 	i.write = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
-		reach := rest.CopyConfig(i.access().REST)
+		reach := rest.CopyConfig(i.wanted.Load().REST)
 		if reach.Dial == nil {
 			reach.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 		}
@@ -69,33 +69,21 @@ func (i *ingress) open(ctx context.Context, reach *rest.Config, options kube.Opt
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	session, err := kube.Open(ctx, reach, options)
-	i.mu.Lock()
-	before := i.problem
-	i.problem = err
-	i.mu.Unlock()
-	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
+	switch before := text(*i.problem.Swap(&err)); {
+	case err != nil && before != err.Error():
 		i.logger.Error("the ingress cluster is not reached, trying on", "error", err)
-	case err == nil && before != nil:
+	case err == nil && before != "":
 		i.logger.Info("the ingress cluster is reached")
 	}
 	return session, err
 }
 
-func (i *ingress) access() config.Access {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.wanted
-}
-
-// use says how the cluster is to be reached from now on. It never blocks.
+// use says how the cluster is to be reached from now on. It never blocks; one goroutine calls it.
 func (i *ingress) use(access config.Access) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if access.REST == nil || access.Hash == i.wanted.Hash {
+	if access.REST == nil || access.Hash == i.wanted.Load().Hash {
 		return
 	}
-	i.wanted = access
+	i.wanted.Store(&access)
 	for _, way := range i.ways() {
 		way.Renew()
 	}
@@ -111,11 +99,7 @@ func (i *ingress) close() {
 func (i *ingress) ways() []*kube.Access { return []*kube.Access{i.follow, i.write, i.elect} }
 
 // trouble is why the cluster is not reached as it is configured; nil: it is.
-func (i *ingress) trouble() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.problem
-}
+func (i *ingress) trouble() error { return *i.problem.Load() }
 
 // ingressStatus is the ingress cluster as pages show it.
 func (a *App) ingressStatus() metrics.IngressStatus {

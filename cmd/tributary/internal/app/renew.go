@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters/config"
@@ -43,18 +44,12 @@ type renewer struct {
 
 // run renews until ctx ends, which it does when this process leads no longer.
 func (n *renewer) run(ctx context.Context) {
-	ticker := time.NewTicker(renewLook)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		loaded := n.loaded()
 		for _, cluster := range loaded.Config.Clusters {
 			n.renew(ctx, cluster.Name, loaded.Members[cluster.Name])
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+	}, renewLook)
 }
 
 // renew replaces a member's token in the last third of its life.

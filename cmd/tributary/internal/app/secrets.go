@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -26,8 +27,8 @@ const (
 	secretsEvery, secretsTimeout = time.Second, 15 * time.Second
 )
 
-// ReadSecrets lists the Secrets that are members of a configuration.
-func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) ([]config.Secret, error) {
+// ReadSecrets lists the Secrets that are members of a configuration, by name.
+func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) (map[string]config.Secret, error) {
 	objects, err := session.List(ctx, kube.Query{Resource: kube.Secrets, Namespace: c.Namespace, Labels: c.ClustersFrom.Secrets.Selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the Secrets of members in %s: %w", c.Namespace, err)
@@ -36,12 +37,12 @@ func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) (
 }
 
 // slimSecrets is what is read of those objects that are Secrets with the labels of members.
-func slimSecrets(c *config.Config, objects ...kube.Object) []config.Secret {
-	all := []config.Secret{}
+func slimSecrets(c *config.Config, objects ...kube.Object) map[string]config.Secret {
+	all := map[string]config.Secret{}
 	selector, err := labels.Parse(c.ClustersFrom.Secrets.Selector)
 	for _, object := range objects {
 		if s, ok := object.(*corev1.Secret); ok && err == nil && selector.Matches(labels.Set(s.Labels)) {
-			all = append(all, config.Secret{Namespace: s.Namespace, Name: s.Name, Settings: s.Annotations[config.SettingsAnnotation], Kubeconfig: s.Data[config.SecretKey]})
+			all[s.Name] = config.Secret{Namespace: s.Namespace, Name: s.Name, Settings: s.Annotations[config.SettingsAnnotation], Kubeconfig: s.Data[config.SecretKey]}
 		}
 	}
 	return all
@@ -61,22 +62,13 @@ type secrets struct {
 
 // run looks at the Secrets until ctx ends.
 func (s *secrets) run(ctx context.Context) {
-	ticker := time.NewTicker(secretsEvery)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		problem := ""
-		if err := s.look(ctx, s.running().Config); err != nil {
-			problem = err.Error()
-		}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+		problem := text(s.look(ctx, s.running().Config))
 		if problem != "" && problem != s.problem {
 			s.logger.Error("the Secrets of members cannot all be read; members stay as they are", "error", problem)
 		}
 		s.problem = problem
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+	}, secretsEvery)
 }
 
 // look lists the Secrets. A member that the list lacks is asked for, and stays until the API
@@ -92,13 +84,9 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	listed, err := ReadSecrets(ctx, session, c)
+	next, err := ReadSecrets(ctx, session, c)
 	if err != nil {
 		return err
-	}
-	next := map[string]config.Secret{}
-	for _, secret := range listed {
-		next[secret.Name] = secret
 	}
 	for name, before := range s.known {
 		if _, there := next[name]; there {
@@ -108,11 +96,9 @@ func (s *secrets) look(ctx context.Context, c *config.Config) error {
 		if failed != nil {
 			next[name], err = before, failed
 		}
-		for _, secret := range slimSecrets(c, object) {
-			next[name] = secret
-		}
+		maps.Copy(next, slimSecrets(c, object))
 	}
-	if s.known == nil || !reflect.DeepEqual(s.known, next) {
+	if !reflect.DeepEqual(s.known, next) { // nil equals no map
 		s.known = next
 		s.offer(slices.Collect(maps.Values(next)))
 	}

@@ -20,11 +20,11 @@ import (
 // settingsOf are what a configuration says to the reconciler.
 func settingsOf(c *config.Config) *reconcile.Settings {
 	return &reconcile.Settings{
-		MayWrite: c.MayWrite(),
+		MayWrite: c.MayWrite,
 		Settings: plan.Settings{
 			Instance: c.Instance, WriteEndpoints: c.Replicas.WritesEndpoints(), CreateNamespaces: c.Replicas.CreateNamespaces,
 			DropOrphans: c.Replicas.Orphans == config.OrphansDelete,
-			CopyLabel:   c.Replicas.CopiesLabel(), CopyAnnotation: c.Replicas.CopiesAnnotation(),
+			CopyLabel:   c.Replicas.CopiesLabel, CopyAnnotation: c.Replicas.CopiesAnnotation,
 		},
 	}
 }

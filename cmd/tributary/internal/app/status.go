@@ -25,12 +25,11 @@ const readyAfter = 15 * time.Second
 func (a *App) status() metrics.Status {
 	now := time.Now()
 	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Clusters: a.members(now)}
-	a.mu.Lock()
-	loaded := a.loaded
-	s.Config = metrics.ConfigStatus{File: a.Path, LoadedAt: a.loadedAt.UTC(), Restart: loaded.Restart}
-	a.mu.Unlock()
-	s.Instance, s.Config.Error = loaded.Config.Instance, text(loaded.Refused)
-	s.Config.Refused = refusedOf(loaded)
+	loaded := a.running()
+	s.Instance = loaded.Config.Instance
+	s.Config = metrics.ConfigStatus{
+		File: a.Path, LoadedAt: a.loadedAt.Load().UTC(), Restart: loaded.Restart, Error: text(loaded.Refused), Refused: refusedOf(loaded),
+	}
 	s.NotReady = a.notReady(loaded, s.Clusters)
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()

@@ -16,13 +16,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kubeconfig"
-	"tributary.dev/tributary/syncer"
 )
 
 // lifetime is requested for the token; the API server may grant less. Tributary renews it at the
@@ -74,8 +74,19 @@ func (o *Options) checkFile() error {
 	return fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: give another --file, or take it away", o.File, o.Name, o.Namespace, o.Account)
 }
 
-// kubeconfig is the text of a kubeconfig with a token.
-func (o *Options) kubeconfig(token string) ([]byte, error) {
+// secret is the Secret of the ingress cluster. It says, too, which namespaces may be read.
+func (o *Options) secret(text []byte) *unstructured.Unstructured {
+	secret := object("Secret", o.IngressNamespace, o.Name)
+	secret.Object["data"] = map[string]any{config.SecretKey: base64.StdEncoding.EncodeToString(text)}
+	secret.SetLabels(labels.Merge(o.labels(), labels.Set{config.SecretLabel: config.SecretLabelValue}))
+	if len(o.Namespaces) > 0 {
+		secret.SetAnnotations(map[string]string{config.SettingsAnnotation: "namespaces: {include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}"})
+	}
+	return secret
+}
+
+// store makes a kubeconfig with a token and puts it where Tributary finds it.
+func (o *Options) store(ctx context.Context, token string) error {
 	file := api.NewConfig()
 	file.Clusters[o.Name] = &api.Cluster{Server: o.Server.Host, TLSServerName: o.Server.ServerName, CertificateAuthorityData: o.Server.CAData}
 	file.AuthInfos[o.Account] = &api.AuthInfo{Token: token}
@@ -83,33 +94,7 @@ func (o *Options) kubeconfig(token string) ([]byte, error) {
 	file.CurrentContext = o.Name
 	text, err := clientcmd.Write(*file)
 	if err != nil {
-		return nil, errors.New("the kubeconfig cannot be written") // clientcmd's own error can quote it
-	}
-	return text, nil
-}
-
-// secret is the Secret of the ingress cluster. It says, too, which namespaces may be read.
-func (o *Options) secret(text []byte) *unstructured.Unstructured {
-	secret := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-		"data": map[string]any{config.SecretKey: base64.StdEncoding.EncodeToString(text)},
-	}}
-	secret.SetNamespace(o.IngressNamespace)
-	secret.SetName(o.Name)
-	secret.SetLabels(map[string]string{
-		syncer.LabelManagedBy: syncer.ManagedBy, nameLabel: nameValue, accountLabel: o.Account, config.SecretLabel: config.SecretLabelValue,
-	})
-	if len(o.Namespaces) > 0 {
-		secret.SetAnnotations(map[string]string{config.SettingsAnnotation: "namespaces: {include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}"})
-	}
-	return secret
-}
-
-// store puts the kubeconfig where Tributary finds it.
-func (o *Options) store(ctx context.Context, token string) error {
-	text, err := o.kubeconfig(token)
-	if err != nil {
-		return err
+		return errors.New("the kubeconfig cannot be written") // clientcmd's own error can quote it
 	}
 	if o.Ingress != nil {
 		return o.apply(ctx, o.Ingress, o.secret(text))
@@ -124,7 +109,7 @@ func (o *Options) store(ctx context.Context, token string) error {
 // unstore removes the kubeconfig.
 func (o *Options) unstore(ctx context.Context) error {
 	if o.Ingress != nil {
-		is, err := o.get(ctx, o.Ingress, o.secret(nil))
+		is, err := o.get(ctx, o.Ingress, object("Secret", o.IngressNamespace, o.Name))
 		if err != nil || is == nil {
 			return err
 		}

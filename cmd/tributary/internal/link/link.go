@@ -4,7 +4,6 @@
 package link
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -20,21 +19,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/syncer"
 )
 
 const (
-	// What our objects are labelled with, beside the mark: accountLabel names the account in
-	// the member that they are for.
-	nameLabel, nameValue = "app.kubernetes.io/name", "tributary-member"
-	accountLabel         = "tributary.dev/account"
 	// memberAnnotation of an account names the member that it is of.
 	memberAnnotation = "tributary.dev/member"
 	// fieldManager is ours in server-side apply.
@@ -84,12 +80,9 @@ func (o *Options) Validate() error {
 // Link makes the cluster a member, with another token each time; of all else a second call
 // changes only what differs.
 func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
-	// What Tributary would refuse is better refused before anything is made.
-	if err := errors.Join(o.checkServer(), o.checkFile()); err != nil {
-		return time.Time{}, err
-	}
 	objects, err := o.Objects()
-	if err != nil {
+	// What Tributary would refuse is better refused before anything is made.
+	if err := errors.Join(err, o.checkServer(), o.checkFile()); err != nil {
 		return time.Time{}, err
 	}
 	wanted := map[string]bool{}
@@ -116,16 +109,9 @@ func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 // Unlink removes what Link made: the kubeconfig first, so that Tributary stops following the
 // member before it loses its rights. What is gone already is no error.
 func Unlink(ctx context.Context, o *Options) error {
-	objects, err := o.Objects()
-	if err != nil {
+	// The account may be that of another member.
+	if _, err := o.get(ctx, o.Member, object("ServiceAccount", o.Namespace, o.Account)); err != nil {
 		return err
-	}
-	for _, object := range objects { // of the account: another member's may be meant
-		if object.GetKind() == "ServiceAccount" {
-			if _, err := o.get(ctx, o.Member, object); err != nil {
-				return err
-			}
-		}
 	}
 	if err := o.unstore(ctx); err != nil {
 		return err
@@ -138,27 +124,34 @@ var memberYAML string
 
 var memberTemplate = template.Must(template.New("member.yaml").Parse(memberYAML))
 
-// Manifests is what Link puts into a member, as YAML for kubectl apply.
-func (o *Options) Manifests() ([]byte, error) {
-	var out bytes.Buffer
-	err := memberTemplate.Execute(&out, o)
-	return out.Bytes(), err
-}
+// Manifests writes what Link puts into a member, as YAML for kubectl apply.
+func (o *Options) Manifests(w io.Writer) error { return memberTemplate.Execute(w, o) }
 
 // Objects is Manifests, in the order in which they are made.
 func (o *Options) Objects() (all []*unstructured.Unstructured, err error) {
-	text, err := o.Manifests()
-	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(text))
-	for err == nil {
+	var text strings.Builder
+	err = o.Manifests(&text)
+	for document := range strings.SplitSeq(text.String(), "\n---\n") {
 		object := &unstructured.Unstructured{}
-		if err = decoder.Decode(&object.Object); err == nil {
-			all = append(all, object)
-		}
+		err = errors.Join(err, yaml.Unmarshal([]byte(document), &object.Object))
+		all = append(all, object)
 	}
-	if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("render the manifests: %w", err)
-	}
-	return all, nil
+	return all, err
+}
+
+// object is one of the API's core group.
+func object(kind, namespace, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("v1")
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+// labels are those of what link makes for the account, as member.yaml has them.
+func (o *Options) labels() labels.Set {
+	return labels.Set{syncer.LabelManagedBy: syncer.ManagedBy, "app.kubernetes.io/name": "tributary-member", "tributary.dev/account": o.Account}
 }
 
 func named(o *unstructured.Unstructured) string {
@@ -180,10 +173,10 @@ func (o *Options) get(ctx context.Context, client dynamic.Interface, want *unstr
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", named(want), err)
 	}
-	labels, member := is.GetLabels(), is.GetAnnotations()[memberAnnotation]
-	switch ours := labels[syncer.LabelManagedBy] == syncer.ManagedBy && labels[nameLabel] == nameValue && labels[accountLabel] == o.Account; {
+	member := is.GetAnnotations()[memberAnnotation]
+	switch {
 	case is.GetKind() == "Namespace":
-	case !ours:
+	case !o.labels().AsSelector().Matches(labels.Set(is.GetLabels())):
 		return nil, fmt.Errorf("%s is there and was not made by link for this account: give another --account or NAME, or take it away", named(want))
 	case cmp.Or(member, o.Name) != o.Name:
 		return nil, fmt.Errorf("%s is that of member %s: give the --context of %s, or another --account if it is the same cluster", named(want), member, o.Name)
@@ -224,13 +217,12 @@ func (o *Options) delete(ctx context.Context, client dynamic.Interface, is *unst
 // removeLabelled deletes what carries our labels in the member, what is wanted aside: bindings
 // before roles, then the account, and at last the namespace that link made, if nobody else lives there.
 func (o *Options) removeLabelled(ctx context.Context, wanted map[string]bool) error {
-	selector := fmt.Sprintf("%s=%s,%s=%s,%s=%s", syncer.LabelManagedBy, syncer.ManagedBy, nameLabel, nameValue, accountLabel, o.Account)
 	rbac, accounts := rbacv1.SchemeGroupVersion, schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	for _, kind := range []schema.GroupVersionResource{
 		rbac.WithResource("clusterrolebindings"), rbac.WithResource("clusterroles"), rbac.WithResource("rolebindings"), rbac.WithResource("roles"),
 		accounts, {Version: "v1", Resource: "namespaces"},
 	} {
-		found, err := o.Member.Resource(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		found, err := o.Member.Resource(kind).List(ctx, metav1.ListOptions{LabelSelector: o.labels().String()})
 		if apierrors.IsForbidden(err) && len(o.Namespaces) > 0 {
 			continue // whoever may act in some namespaces made nothing beyond them
 		}
