@@ -36,15 +36,15 @@ type Cache struct {
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
 	streams [len(Kinds)]stream
-	// synced ends, by listed, once everything was listed.
-	synced context.Context
-	listed context.CancelFunc
+	// synced is closed, by listed, once everything was listed.
+	synced chan struct{}
+	listed func()
 }
 
 // New returns an empty Cache for an installation.
 func New(instance string, news News) *Cache {
-	c := &Cache{instance: instance, news: news, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}}
-	c.synced, c.listed = context.WithCancel(context.Background())
+	c := &Cache{instance: instance, news: news, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
+	c.listed = sync.OnceFunc(func() { close(c.synced) })
 	for kind := range c.streams {
 		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}
 	}
@@ -128,12 +128,19 @@ func (c *Cache) Current(key syncer.Key) plan.Current {
 }
 
 // HasSynced reports whether everything was listed: only then a missing object does not exist.
-func (c *Cache) HasSynced() bool { return c.synced.Err() != nil }
+func (c *Cache) HasSynced() bool {
+	select {
+	case <-c.synced:
+		return true
+	default:
+		return false
+	}
+}
 
 // WaitForSync waits until everything was listed. The error is ctx's.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
-	case <-c.synced.Done():
+	case <-c.synced:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
