@@ -490,3 +490,19 @@ func (g *ground) refuse(on bool, fields field.ErrorList, err error) {
 		return nil, nil
 	})
 }
+
+// TestInventoryWaitsForMembers: while a member is away nobody gathers all replicas, which is asked for at each change.
+func TestInventoryWaitsForMembers(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1")
+		g.pass(time.Second)
+		for _, listed := range []bool{true, false} {
+			g.mu.Lock()
+			g.listed = listed
+			g.mu.Unlock()
+			if all, known := g.r.complete(); known != listed || (len(all) == 1) != listed {
+				t.Errorf("all members listed: %t, and of %v it is said to be all: %t", listed, all, known)
+			}
+		}
+	})
+}

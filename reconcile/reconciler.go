@@ -250,6 +250,8 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 
 // complete returns all replicas that there are; false while that is not known.
 func (r *Reconciler) complete() ([]syncer.Key, bool) {
-	listed := r.opts.Source.AllListed() // before they are read
-	return replicas(r.opts.Source, r.Cache), listed
+	if !r.opts.Source.AllListed() { // for as long as a member is away: it is asked for at each change
+		return nil, false
+	}
+	return replicas(r.opts.Source, r.Cache), true
 }

@@ -137,7 +137,7 @@ func (w *world) changed(c *Cluster, ch model.Change) {
 	if service {
 		w.ever[keyOf(svc)] = true
 	}
-	if model.KindOf(o) == model.Endpoints {
+	if model.KindOf(o) == model.Endpoints { // the controller that mirrors them may be far behind
 		c.after(time.Duration(ch.Revision%20)*2*time.Second, func() { c.mirror(model.IDOf(o)) })
 	}
 	switch {

@@ -32,24 +32,29 @@ func (s *seat) leave() {
 
 // line is what waits in one lane: members alternate, and of each goes first what came first.
 type line struct {
-	members []string
-	// ring holds the lists of the members, at is the index of the next one.
-	ring []*list.List
+	// ring holds what waits of each member, at is the index of the next one.
+	ring []queued
 	at   int
 }
 
+// queued is what waits of a member.
+type queued struct {
+	member string
+	*list.List
+}
+
 func (l *line) push(member string, who any) seat {
-	at := slices.Index(l.members, member)
+	at := slices.IndexFunc(l.ring, func(q queued) bool { return q.member == member })
 	if at < 0 {
-		at, l.members, l.ring = len(l.ring), append(l.members, member), append(l.ring, list.New())
+		at, l.ring = len(l.ring), append(l.ring, queued{member, list.New()})
 	}
-	return sit(l.ring[at], who)
+	return sit(l.ring[at].List, who)
 }
 
 // next is the list of the member that is next; nil if nothing waits.
 func (l *line) next() *list.List {
 	for range l.ring {
-		if in := l.ring[l.at%len(l.ring)]; in.Len() > 0 {
+		if in := l.ring[l.at%len(l.ring)].List; in.Len() > 0 {
 			return in
 		}
 		l.at++
