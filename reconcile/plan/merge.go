@@ -227,7 +227,7 @@ func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 		if byHand := feeding[0].Given.Subsets; sameSubsets(byHand, content.Subsets) {
 			content.Subsets = byHand // in the order in which they are written
 		}
-	case !m.apart:
+	case !m.apart || !slices.ContainsFunc(feeding, func(one *member) bool { return !one.Listed }):
 		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	}
 	d.endpoints = &wish{traits: m.settings.traits(KindEndpoints, m.key, "", source), trigger: m.trigger(), endpoints: content}
