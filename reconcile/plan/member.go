@@ -148,8 +148,9 @@ func (m *merger) readEndpoints() {
 		for _, one := range m.members {
 			published, here := one.inSlices()[e.Addr], e
 			for _, s := range published {
-				if s.Target == e.Target && s.Grade == syncer.Reserve { // which of those serve is decided anew
-					here.Grade, here.Ready, here.Serving = s.Grade, s.Ready, s.Serving
+				// Which reserves serve is decided anew; of ready ones a slice alone tells whether they serve or terminate.
+				if s.Target == e.Target && (s.Grade == syncer.Reserve || s.Ready && e.Ready) {
+					here.Grade, here.Ready, here.Serving, here.Terminating = s.Grade, s.Ready, s.Serving, s.Terminating
 				}
 			}
 			if len(published) > 0 {

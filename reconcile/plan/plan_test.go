@@ -202,6 +202,24 @@ func TestNotReadyIsPublished(t *testing.T) {
 	}
 }
 
+// TestReadyInSlices: of what is ready in both kinds, slices tell Keep whether it serves or terminates.
+func TestReadyInSlices(t *testing.T) {
+	share := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2~")
+	of := share.Given.Endpoints
+	of[0].Serving, of[1].Ready = false, true // the Service publishes not-ready addresses
+	w := newWorld(t)
+	w.settle([]Share{share}, settings())
+	share.Listed, share.SourceOpen, share.Keep = false, true, func(e syncer.Endpoint) (syncer.Endpoint, bool) {
+		if is := of[e.Target.UID[len(e.Target.UID)-1]-'1']; e.Grade != is.Grade || e.Ready != is.Ready || e.Serving != is.Serving || e.Terminating != is.Terminating {
+			t.Errorf("kind %d: %+v, want %+v", e.Only, e, is)
+		}
+		return e, true
+	}
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
+		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
+	}
+}
+
 // BenchmarkCompare is a comparison that finds nothing, and one that finds a pod gone.
 func BenchmarkCompare(b *testing.B) {
 	for _, pods := range []int{10, 5000} {
