@@ -58,25 +58,31 @@ func (s *State) keep(replica syncer.Key, e *syncer.Endpoint, asPublished bool) (
 	case read:
 		has := slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
 		same := has && pod.UID == e.Target.UID
-		return s.says(pod, e), same && (asPublished || s.tables.Contributes(replica, pod.Key, s.Clock()))
+		return s.says(replica, pod, e), same && (asPublished || s.tables.Contributes(replica, e, s.Clock()))
 	}
 	return *e, unread
 }
 
-// says returns a published endpoint as its pod allows it, never of a better grade than it has. What a
-// rule makes of the pod depends on its Service.
-func (s *State) says(pod *syncer.Pod, e *syncer.Endpoint) syncer.Endpoint {
-	as := *e
-	if pod.Matches != 0 && !pod.Terminating {
-		return as
-	}
-	publishNotReady := e.Ready && !e.Serving && !e.Terminating // by its Service's publishNotReadyAddresses
-	options := s.config.Options
+// says returns a published endpoint as its pod allows it, never of a better grade than it has. What
+// its Service says is guessed while that is unread: of the rules that match the pod, one that says
+// Ready may be for it, and none of the others lifts what the kubelet says.
+func (s *State) says(replica syncer.Key, pod *syncer.Pod, e *syncer.Endpoint) syncer.Endpoint {
+	as, options := *e, s.config.Options
 	options.Now = s.Clock()
-	grade, _ := syncer.GradeOf(pod, publishNotReady, &options)
+	if st := s.stream(Pods, pod.Namespace); st != nil && st.rules != nil {
+		options.Rules.Then = st.rules.Then()
+		for i, then := range options.Rules.Then {
+			if then == syncer.ThenReady {
+				options.Rules.Applies |= 1 << i
+			}
+		}
+	}
+	svc, _, known := s.tables.Service(replica)
+	publish := known && svc.PublishNotReadyAddresses || !known && e.Ready && (!e.Serving || e.Terminating)
+	grade, _ := syncer.GradeOf(pod, publish, &options)
 	as.Grade, as.Terminating = min(e.Grade, grade), pod.Terminating
 	if grade == syncer.NotReady {
-		as.Ready, as.Serving = publishNotReady, pod.Ready
+		as.Ready, as.Serving = publish, pod.Ready
 	}
 	return as
 }

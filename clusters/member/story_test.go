@@ -146,8 +146,8 @@ func (s *story) configure(items []string) error {
 			c.Options.HoldSilentNodes = d
 		case "namespaces":
 			c.Namespaces = strings.Split(value, ",")
-		case "rule": // bit 0, that every pod with label app=VALUE matches
-			c.Rules = &oneRule{syncer.ThenNotReady}
+		case "rule": // bit 0, which says NotReady, or Ready for "rule=ready"
+			c.Rules = &oneRule{map[bool]syncer.Then{false: syncer.ThenNotReady, true: syncer.ThenReady}[value == "ready"]}
 		default:
 			return fmt.Errorf("unknown setting %q", name)
 		}
@@ -353,14 +353,14 @@ func sliceOf(item string) (h store.HandSlice) {
 }
 
 // publishedOf reads "10.0.0.1/web-1", "10.0.0.1/web-1#b", or "10.9.0.1" by hand; with ! it
-// is published as not ready, with % as reserve.
+// is published as not ready, with % as reserve, with ~ as ready though it terminates.
 func publishedOf(item string) (e syncer.Endpoint) {
-	text := strings.TrimRight(item, "!%")
+	text := strings.TrimRight(item, "!%~")
 	reserve := strings.HasSuffix(item, "%")
 	addr, pod, of := strings.Cut(text, "/")
 	e.Addr = netip.MustParseAddr(addr)
 	e.Ready = !strings.HasSuffix(item, "!") && !reserve
-	e.Serving = e.Ready
+	e.Serving, e.Terminating = e.Ready, strings.HasSuffix(item, "~")
 	e.Grade = e.PublishedGrade(reserve)
 	e.Ports = []syncer.Port{{Protocol: syncer.TCP, Number: 80}}
 	if of {

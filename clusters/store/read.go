@@ -112,11 +112,11 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 	})
 }
 
-// Contributes reports whether a pod is among the endpoints of a replica at a moment by the member's clock.
-func (s *Store) Contributes(replica, pod syncer.Key, now time.Time) bool {
-	svc, rec := s.replica(replica), s.record(pod)
+// Contributes reports whether a pod's address is among the endpoints of a replica at a moment by the member's clock.
+func (s *Store) Contributes(replica syncer.Key, of *syncer.Endpoint, now time.Time) bool {
+	svc, rec := s.replica(replica), s.record(of.Target.Key)
 	return svc != nil && rec != nil && svc.groups.has(rec.group) &&
-		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target.Key == pod })
+		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target == of.Target && e.Addr == of.Addr })
 }
 
 // Stats are counts of what is stored.

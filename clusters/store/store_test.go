@@ -263,7 +263,12 @@ func TestConfigure(t *testing.T) {
 	w.expect("web", "1 reserve")
 	w.Configure(Options{})
 	w.expect("api", "1")
-	if !w.Contributes(in("api"), in("p"), w.now) || w.Contributes(in("api"), in("q"), w.now) || w.Contributes(in("other"), in("p"), w.now) {
+	contributes := func(replica, pod, addr string) bool {
+		e := syncer.Endpoint{Addr: netip.MustParseAddr(addr), Target: syncer.TargetRef{Kind: "Pod", Key: in(pod), UID: p.UID}}
+		return w.Contributes(in(replica), &e, w.now)
+	}
+	addr := p.IPs[0].Addr.String()
+	if !contributes("api", "p", addr) || contributes("api", "p", "fd00::1") || contributes("api", "q", addr) || contributes("other", "p", addr) {
 		t.Error("it contributes something else")
 	}
 }
