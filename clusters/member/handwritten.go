@@ -32,6 +32,7 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 	o.byHand = true
 	if s.hand[key] = byHand; !byHand {
 		delete(s.hand, key)
+		s.asking.close(Endpoints, key)
 		return
 	}
 	s.asking.begin(Endpoints, key, "", o)

@@ -183,7 +183,10 @@ func (s *State) makeKinds() {
 		kind: Endpoints, asking: &s.asking, covers: covers,
 		identity: func(h *store.HandEndpoints) (syncer.Key, string) { return h.Key, h.UID },
 		held:     t.Endpoints, set: t.SetEndpoints, remove: t.RemoveEndpoints, rows: t.EndpointsKeys,
-		changed: func(key syncer.Key, _ *store.HandEndpoints, c *Cause, o *step) { o.add(key, syncer.Removal, c) },
+		changed: func(key syncer.Key, _ *store.HandEndpoints, c *Cause, o *step) {
+			o.add(key, syncer.Removal, c)
+			o.ScopesChanged = true // Listed waits for it
+		},
 	}
 	s.slices = &kind[store.HandSlice]{
 		kind: EndpointSlices, asking: &s.asking, covers: covers,

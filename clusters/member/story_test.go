@@ -36,7 +36,7 @@ type story struct {
 // step plays an event and says what follows from it.
 func (s *story) step(e Event) {
 	w := s.begun()
-	waits := w.wants
+	waits, listed := w.wants, w.state.Listed()
 	scopes := w.state.Scopes()
 	effects, written := w.step(e)
 	for _, q := range effects.Ask {
@@ -57,6 +57,9 @@ func (s *story) step(e Event) {
 	}
 	for _, replica := range written {
 		s.say("%s: %s", short(replica), w.text(replica))
+	}
+	if w.state.Listed() != listed && !effects.ScopesChanged {
+		s.t.Errorf("%T: nobody is told that Listed is %v", e, !listed)
 	}
 	if left := w.forgotten(); len(left) > 0 && !w.wants {
 		s.t.Errorf("%T: %v changed and were not marked dirty", e, left)
