@@ -111,6 +111,7 @@ func TestFaults(t *testing.T) {
 			`clusters[0].allowedCIDRs[1]: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length` + "\n" +
 			`clusters[0].allowedCIDRs[2]: Invalid value: "::ffff:10.0.0.0/104": must not have an IPv4-mapped IPv6 address` + "\n" +
 			`clusters[0].holdSilentNodes: Invalid value: "-1s": write a length of time, such as 30s or 1h30m`,
+		"clusters: [{name: a, kubeconfig: a, namespaces: {include: [kube-system, kube-public]}}]":       `clusters[0].namespaces.exclude: Invalid value: ["kube-*"]: leaves out all that include names; include another, or write [] to exclude none`,
 		"clusterDefaults: {stableFor: x}\nclusters: [{name: a, kubeconfig: a, serviceSelector: \"=\"}]": `clusterDefaults.stableFor: Invalid value: "x": write a length of time, such as 30s or 1h30m`,
 		"clustersFrom: {secrets: {selector: \",\"}}":                                                    `clustersFrom.secrets.selector: Invalid value: ",": write a label selector, such as app=web,tier!=test`,
 		"replicas: {write: [Endpoints, Pods], orphans: drop, copyLabels: [\"\"], copyAnnotations: [\"[\"], failover: [{namespaces: [a], order: [idc-a, idc-a, idc-x]}, {}]}\n" + oneMember: `replicas.write[1]: Unsupported value: "Pods": supported values: "Endpoints", "EndpointSlices"` + "\n" +

@@ -119,6 +119,9 @@ func (c *ClusterSettings) faults(at *field.Path) field.ErrorList {
 	var v validator
 	v.globs(at.Child("namespaces", "include"), c.Namespaces.Include, true)
 	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
+	if names := c.Namespaces.Plain(); names != nil && len(names) == 0 { // a member that has nothing would lose its endpoints
+		v.add(field.Invalid(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, "leaves out all that include names; include another, or write [] to exclude none"))
+	}
 	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
 	for i, text := range c.AllowedCIDRs {
 		v.add(validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
