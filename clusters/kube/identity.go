@@ -47,7 +47,7 @@ func (s *Session) prove(ctx context.Context) error {
 		return !apierrors.IsForbidden(err) || s.pin.Known() == "", nil
 	})
 	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+	case apierrors.IsForbidden(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("ask for the identity of the cluster: %w", err)

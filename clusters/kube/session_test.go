@@ -150,7 +150,7 @@ func TestIdentityThatIsHidden(t *testing.T) {
 		opens  bool
 	}{
 		"403": {forbidden(), true},
-		"404": {statusOf(apierrors.NewNotFound(Namespaces.GroupResource(), "kube-system")), true},
+		"404": {statusOf(apierrors.NewNotFound(Namespaces.GroupResource(), "kube-system")), false},
 		"401": {statusOf(apierrors.NewUnauthorized("")), false},
 		"500": {statusOf(apierrors.NewInternalError(errors.New("x"))), false},
 	} {
