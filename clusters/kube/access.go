@@ -25,11 +25,13 @@ type Access struct {
 	end     context.CancelFunc
 	opening chan struct{} // is held by whoever changes session: the newest credential has to be the last
 	session atomic.Pointer[Session]
+	slots   atomic.Value // see detached; as a plugin may hang for ever, another credential has others
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
 	a := &Access{open: open, opening: make(chan struct{}, 1)}
+	a.slots.Store(make(chan struct{}, mostDetached))
 	a.ended, a.end = context.WithCancel(context.Background())
 	a.renewal = time.AfterFunc(math.MaxInt64, func() {
 		if _, err := a.connect(true); err != nil && a.ended.Err() == nil {
@@ -59,7 +61,10 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 }
 
 // Renew says that there is another credential, which is used as soon as it works.
-func (a *Access) Renew() { a.renewal.Reset(0) }
+func (a *Access) Renew() {
+	a.slots.Store(make(chan struct{}, mostDetached))
+	a.renewal.Reset(0)
+}
 
 // connect opens a session and uses it, instead of one in use only if that is to be replaced. What
 // is under way continues over the former session until it ends: watches do so soon.
@@ -72,7 +77,7 @@ func (a *Access) connect(replace bool) (*Session, error) {
 	if s := a.Current(); s != nil && !replace {
 		return s, nil
 	}
-	s, err := a.open(a.ended)
+	s, err := a.open(context.WithValue(a.ended, slots{}, a.slots.Load()))
 	if err != nil {
 		return nil, err
 	}

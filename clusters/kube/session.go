@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, contentTypes
 	cfg.WarningHandler = rest.NoWarnings{} // each answer about v1 Endpoints has one
 	cfg.RateLimiter, cfg.QPS = nil, -1     // 0 would mean client-go's five requests a second
-	if err := s.connect(cfg, o.Wrap); err != nil {
+	if err := s.connect(ctx, cfg, o.Wrap); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
 	var err error
@@ -71,7 +71,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 }
 
 // connect builds transport and clients.
-func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) error {
+func (s *Session) connect(ctx context.Context, cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) error {
 	tc, err := cfg.TransportConfig()
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http
 		return err
 	}
 	s.pool = newPool(transport, s.prove)
-	client, err := newClient(cfg, tc, s.pool, observe)
+	client, err := newClient(ctx, cfg, tc, s.pool, observe)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -413,6 +416,69 @@ func TestAccessWhoseOpenerGivesUp(t *testing.T) {
 		})
 		cancel()
 		both.Wait()
+	})
+}
+
+// plugin is a credential plugin that hangs. It counts who waits for it.
+type plugin struct {
+	waiting, most atomic.Int64
+	hangs         chan struct{} // closed: it does not
+	rest.AuthProvider
+}
+
+// using is the plugin that a configuration with AuthProvider uses.
+var using atomic.Pointer[plugin]
+
+func init() {
+	_ = rest.RegisterAuthProviderPlugin("test", func(string, map[string]string, rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
+		return using.Load(), nil
+	})
+}
+
+func (p *plugin) WrapTransport(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		p.most.Store(max(p.most.Load(), p.waiting.Add(1)))
+		<-p.hangs
+		p.waiting.Add(-1)
+		return next.RoundTrip(req)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// However often a session is opened, and asked, while a plugin hangs: only so many requests are left behind, and a
+// credential with another plugin works at once.
+func TestPluginThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad, good := &plugin{hangs: make(chan struct{})}, &plugin{hangs: make(chan struct{})}
+		close(good.hangs)
+		using.Store(bad)
+		m := newModel(t)
+		cfg := m.start(t, false)
+		cfg.AuthProvider = &api.AuthProviderConfig{Name: "test"}
+		access := NewAccess(func(ctx context.Context) (*Session, error) { return Open(ctx, cfg, Options{}) })
+		for range mostDetached + 100 {
+			if _, err := access.Get(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("error %v", err)
+			}
+		}
+		if most := bad.most.Load(); most != mostDetached {
+			t.Errorf("%d requests were left behind", most)
+		}
+		using.Store(good)
+		access.Renew()
+		time.Sleep(connectTimeout + renewalRetry)
+		if access.Current() == nil {
+			t.Error("the new credential is not in use")
+		}
+		close(bad.hangs)
+		synctest.Wait()
+		if waiting := bad.waiting.Load(); waiting != 0 {
+			t.Errorf("%d requests wait", waiting)
+		}
+		access.Close()
 	})
 }
 

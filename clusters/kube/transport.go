@@ -4,6 +4,8 @@
 package kube
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -64,13 +66,14 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 
 // newClient sends requests, from the inside out, through the pool, the credential, and what
 // observes. A redirection is not followed: the credential is for nobody else.
-func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
+func newClient(ctx context.Context, cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
 	rt, err := transport.HTTPWrappersForConfig(tc, p)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
-		rt = detached{rt}
+		of, _ := ctx.Value(slots{}).(chan struct{})
+		rt = detached{rt, cmp.Or(of, make(chan struct{}, mostDetached))}
 	}
 	if observe != nil {
 		rt = observe(rt)
@@ -88,8 +91,17 @@ func tooLarge(err error) bool {
 
 // detached lets a request end with its context although a credential plugin hangs:
 // client-go waits for the plugin without regard to the request. What is left behind ends
-// with the plugin.
-type detached struct{ next http.RoundTripper }
+// with the plugin, and keeps one of the slots that all sessions of a credential share.
+type detached struct {
+	next  http.RoundTripper
+	slots chan struct{}
+}
+
+// mostDetached is how many slots there are, of which each request has one until it is answered.
+const mostDetached = 200
+
+// slots is the key of a context in which they are.
+type slots struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -98,7 +110,13 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 		err  error
 	}
 	answers := make(chan answer)
+	select {
+	case t.slots <- struct{}{}:
+	case <-req.Context().Done():
+		return nil, fmt.Errorf("wait for the credential plugin of earlier requests: %w", req.Context().Err())
+	}
 	go func() {
+		defer func() { <-t.slots }()
 		resp, err := t.next.RoundTrip(req)
 		select {
 		case answers <- answer{resp, err}:
