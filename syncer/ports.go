@@ -29,17 +29,17 @@ func (p Port) String() string {
 	return p.Name + ":" + strconv.Itoa(int(p.Number)) + "/" + p.Protocol
 }
 
-// portListOf identifies a list of ports that endpoints share.
-type portListOf struct {
-	first *Port
+// portList identifies a list of ports that endpoints, or pods, share.
+type portList[P Port | ContainerPort] struct {
+	first *P
 	len   int
 }
 
-func listOf(ports []Port) portListOf {
+func listOf[P Port | ContainerPort](ports []P) portList[P] {
 	if len(ports) == 0 {
-		return portListOf{}
+		return portList[P]{}
 	}
-	return portListOf{&ports[0], len(ports)}
+	return portList[P]{&ports[0], len(ports)}
 }
 
 // Valid reports whether an API server would accept the port in Endpoints.
@@ -67,7 +67,7 @@ type portResolver struct {
 	specs    []portSpec
 	// named is true when some target is a name: then each pod's list of ports counts.
 	named    bool
-	byList   map[portList][]Port
+	byList   map[portList[ContainerPort]][]Port
 	rejected []Rejection
 }
 
@@ -76,14 +76,8 @@ type portSpec struct {
 	target string
 }
 
-// portList identifies a pod's interned list of container ports.
-type portList struct {
-	first *ContainerPort
-	len   int
-}
-
 func newPortResolver(svc *Service) *portResolver {
-	r := &portResolver{portless: len(svc.Ports) == 0 && svc.Headless(), byList: map[portList][]Port{}}
+	r := &portResolver{portless: len(svc.Ports) == 0 && svc.Headless(), byList: map[portList[ContainerPort]][]Port{}}
 	object := TargetRef{Kind: "Service", Key: svc.Key, UID: svc.UID}
 	for i := range svc.Ports {
 		spec := specOf(&svc.Ports[i])
@@ -116,9 +110,9 @@ func (r *portResolver) resolve(pod *Pod) (ports []Port, ok bool) {
 	if r.portless {
 		return nil, true
 	}
-	var list portList
-	if r.named && len(pod.Ports) > 0 {
-		list = portList{&pod.Ports[0], len(pod.Ports)}
+	var list portList[ContainerPort]
+	if r.named {
+		list = listOf(pod.Ports)
 	}
 	ports, known := r.byList[list]
 	if !known {

@@ -30,7 +30,7 @@ type sliceGroup struct {
 // order.
 func groupEndpoints(desired []Endpoint) []*sliceGroup {
 	type sharedList struct {
-		list portListOf
+		list portList[Port]
 		v6   bool
 	}
 	byList := map[sharedList]*sliceGroup{}

@@ -51,20 +51,13 @@ func ClusterOf(service, slice string) string {
 	return ""
 }
 
-// sliceNamer hands out names with one stem: the lowest numbers that no current
+// namer returns what hands out the names of a group's new slices: the lowest numbers that no current
 // slice has.
-type sliceNamer struct {
-	stem  string
-	taken map[string]bool
-	next  int
-}
-
-func (n *sliceNamer) name() string {
-	for {
-		name := n.stem + "-" + strconv.Itoa(n.next)
-		n.next++
-		if !n.taken[name] {
-			return name
+func (p *packer) namer(family Family, ports []Port) func() string {
+	stem, next := sliceStem(p.Service, p.Cluster, family, ports)+"-", -1
+	return func() string {
+		for next++; p.taken[stem+strconv.Itoa(next)]; next++ {
 		}
+		return stem + strconv.Itoa(next)
 	}
 }

@@ -192,10 +192,10 @@ func (p *packer) create(g *sliceGroup, left []*Endpoint) []draft {
 	if len(left) == 0 {
 		return nil
 	}
-	namer := sliceNamer{stem: sliceStem(p.Service, p.Cluster, g.family, g.ports), taken: p.taken}
+	name := p.namer(g.family, g.ports)
 	var drafts []draft
 	for len(left) > 0 {
-		d := draft{Slice: Slice{Name: namer.name(), Family: g.family, Ports: g.ports}}
+		d := draft{Slice: Slice{Name: name(), Family: g.family, Ports: g.ports}}
 		left = p.put(&d, left)
 		drafts = append(drafts, d)
 	}
@@ -218,8 +218,7 @@ func (p *packer) empty(family Family, current []Slice) Slice {
 	if chosen != nil {
 		return Slice{Name: chosen.Name, Family: family, Ports: chosen.Ports}
 	}
-	namer := sliceNamer{stem: sliceStem(p.Service, p.Cluster, family, nil), taken: p.taken}
-	return Slice{Name: namer.name(), Family: family}
+	return Slice{Name: p.namer(family, nil)(), Family: family}
 }
 
 // compareNames orders the names of one stem by their numbers.

@@ -58,8 +58,8 @@ type repacker struct {
 	entries   []entry
 	sets      []portSet
 	index     map[Port]int32
-	byList    map[portListOf][]int32
-	lastList  portListOf
+	byList    map[portList[Port]][]int32
+	lastList  portList[Port]
 	lastSets  []int32
 }
 
@@ -100,7 +100,7 @@ type member uint32
 var portless = Port{Number: -1}
 
 func newRepacker(entries int) *repacker {
-	return &repacker{entries: make([]entry, 0, entries), index: map[Port]int32{}, byList: map[portListOf][]int32{}}
+	return &repacker{entries: make([]entry, 0, entries), index: map[Port]int32{}, byList: map[portList[Port]][]int32{}}
 }
 
 func (r *repacker) add(e entry, ports []Port) {
