@@ -218,9 +218,8 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 func (m *Member) byUpstream(service syncer.Key) *syncer.Contribution {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.state.Tables().Explain(service, m.state.Clock())
-	if !of.Replicated || !m.state.Listed() {
+	if !m.state.Listed() {
 		return nil
 	}
-	return new(syncer.Compute(of.Service, of.AsShown(), syncer.Options{}))
+	return m.state.Tables().ByUpstream(service)
 }

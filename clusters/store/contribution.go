@@ -43,6 +43,20 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 	return syncer.HandWritten(v, written.Subsets, list, written.SkipMirror, options)
 }
 
+// ByUpstream is what upstream's rules alone make of a replica's Service and its pods, as the member
+// shows them; nil where no such Service is replicated.
+func (s *Store) ByUpstream(replica syncer.Key) *syncer.Contribution {
+	svc := s.replica(replica)
+	if svc == nil {
+		return nil
+	}
+	pods := svc.pods()
+	for i := range pods {
+		pods[i].NodeSilent, pods[i].WasReady, pods[i].Matches = false, false, 0
+	}
+	return new(syncer.Compute(svc.value(), pointers(pods), syncer.Options{}))
+}
+
 // optionsOf are the settings for one Service at a moment.
 func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
 	o := s.options.Syncer
@@ -94,19 +108,6 @@ type Explained struct {
 	Contribution syncer.Contribution
 	// Pods are those that the Service selects, by name.
 	Pods []ExplainedPod
-}
-
-// AsShown are the pods as the member shows them, without what is remembered or doubted of them.
-func (e *Explained) AsShown() iter.Seq[*syncer.Pod] {
-	return func(yield func(*syncer.Pod) bool) {
-		for i := range e.Pods {
-			p := e.Pods[i].Pod
-			p.NodeSilent, p.WasReady, p.Matches = false, false, 0
-			if !yield(&p) {
-				return
-			}
-		}
-	}
 }
 
 // ExplainedPod is a pod that a Service selects, and what becomes of it.
