@@ -6,12 +6,12 @@ package config
 import (
 	"encoding/json"
 	"net/netip"
-	"path"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -40,7 +40,7 @@ func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
 
 // Match reports whether a namespace is included and not excluded.
 func (n *Namespaces) Match(namespace string) bool {
-	return matchesAny(n.Include, namespace) && !matchesAny(n.Exclude, namespace)
+	return rules.MatchesAny(n.Include, namespace) && !rules.MatchesAny(n.Exclude, namespace)
 }
 
 // Plain are the namespaces, sorted, if include has plain names alone: rights in these are
@@ -75,7 +75,7 @@ func (c *Cluster) Settings() string {
 // MayWrite reports whether a namespace of the ingress cluster may be written to: those of
 // Kubernetes itself and Tributary's own may not.
 func (c *Config) MayWrite(namespace string) bool {
-	return namespace != c.Namespace && !strings.HasPrefix(namespace, "kube-") && matchesAny(c.Ingress.Namespaces, namespace)
+	return namespace != c.Namespace && !strings.HasPrefix(namespace, "kube-") && rules.MatchesAny(c.Ingress.Namespaces, namespace)
 }
 
 // Place is a member's place in the failover order of a namespace, 0 for the first choice.
@@ -83,7 +83,7 @@ func (c *Config) MayWrite(namespace string) bool {
 // the place after the last.
 func (r *Replicas) Place(namespace, member string) int {
 	for _, f := range r.Failover {
-		if matchesAny(f.Namespaces, namespace) {
+		if rules.MatchesAny(f.Namespaces, namespace) {
 			if i := slices.Index(f.Order, member); i >= 0 {
 				return i
 			}
@@ -121,19 +121,19 @@ func tracker(key string) bool {
 // CopiesLabel reports whether the replica of a Service gets its label of a key. Keys that
 // have a meaning on what Tributary writes are not its concern.
 func (r *Replicas) CopiesLabel(key string) bool {
-	return !tracker(key) && matchesAny(r.CopyLabels, key)
+	return !tracker(key) && rules.MatchesAny(r.CopyLabels, key)
 }
 
 // CopiesAnnotation is CopiesLabel for annotations.
 func (r *Replicas) CopiesAnnotation(key string) bool {
-	return !tracker(key) && matchesAny(r.CopyAnnotations, key)
+	return !tracker(key) && rules.MatchesAny(r.CopyAnnotations, key)
 }
 
 // Selects returns which replicas the sink is told of, by their labels.
 func (s *Sink) Selects() func(replica syncer.Key, of map[string]string) bool {
 	globs, selector := s.Namespaces, parsed(s.ServiceSelector)
 	return func(replica syncer.Key, of map[string]string) bool {
-		return matchesAny(globs, replica.Namespace) && selector.Matches(labels.Set(of))
+		return rules.MatchesAny(globs, replica.Namespace) && selector.Matches(labels.Set(of))
 	}
 }
 
@@ -143,14 +143,4 @@ func parsed(selector string) labels.Selector {
 		return out
 	}
 	return labels.Nothing()
-}
-
-// matchesAny reports whether a name matches one of some valid globs. A slash is a character
-// like any other: in path.Match no wildcard matches it.
-func matchesAny(globs []string, name string) bool {
-	name = strings.ReplaceAll(name, "/", "\x00")
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		matched, err := path.Match(strings.ReplaceAll(glob, "/", "\x00"), name)
-		return err == nil && matched
-	})
 }

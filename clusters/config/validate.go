@@ -193,7 +193,7 @@ func (v *validator) replicas(at *field.Path, c *Config) {
 // known checks a name or glob of members: where all are known, one that matches none is a
 // mistake.
 func (v *validator) known(at *field.Path, glob string, c *Config) {
-	is := func(m Cluster) bool { return matchesAny([]string{glob}, m.Name) }
+	is := func(m Cluster) bool { return rules.MatchesAny([]string{glob}, m.Name) }
 	if c.ClustersFrom.Secrets == nil && !slices.ContainsFunc(c.Clusters, is) {
 		v.add(kubeconfig.Detailed(field.NotFound(at, glob), "name one of clusters[], or leave it out"))
 	}

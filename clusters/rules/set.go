@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -100,7 +101,7 @@ func (p *Program) For(member string) *Set {
 	s := &Set{member: types.String(member), program: p}
 	var said []any
 	for i := range p.rules {
-		if r := &p.rules[i]; matchesAny(r.Clusters, member) {
+		if r := &p.rules[i]; len(r.Clusters) == 0 || MatchesAny(r.Clusters, member) {
 			s.rules = append(s.rules, r)
 			said = append(said, i, r.Rule)
 		}
@@ -132,7 +133,7 @@ func (s *Set) Match(pod *corev1.Pod) (matches uint64) {
 	sees := map[string]any{varPod: podValue(pod), varCluster: s.member}
 	left := uint64(perObjectLimit)
 	for _, r := range s.rules {
-		if !matchesAny(r.Namespaces, pod.Namespace) {
+		if len(r.Namespaces) > 0 && !MatchesAny(r.Namespaces, pod.Namespace) {
 			continue
 		}
 		is, cost, err := r.evaluate(sees, left)
@@ -163,7 +164,7 @@ func (r *compiledRule) evaluate(sees map[string]any, left uint64) (is bool, cost
 // Applies returns which rules are for a Service.
 func (s *Set) Applies(svc *syncer.Service) (applies uint64) {
 	for _, r := range s.rules {
-		if matchesAny(r.Namespaces, svc.Namespace) && r.services.Matches(labels.Set(svc.Labels)) {
+		if (len(r.Namespaces) == 0 || MatchesAny(r.Namespaces, svc.Namespace)) && r.services.Matches(labels.Set(svc.Labels)) {
 			applies |= r.bit
 		}
 	}
@@ -176,10 +177,12 @@ func (s *Set) Then() []syncer.Then { return s.program.then }
 // Names are the names of all rules of the configuration, by index. Read-only.
 func (s *Set) Names() []string { return s.program.names }
 
-// matchesAny reports whether one of the globs matches; no globs match all.
-func matchesAny(globs []string, name string) bool {
-	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
-		matched, err := path.Match(glob, name)
+// MatchesAny reports whether a name matches one of some valid globs. A slash is a character
+// like any other: in path.Match no wildcard matches it.
+func MatchesAny(globs []string, name string) bool {
+	name = strings.ReplaceAll(name, "/", "\x00")
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		matched, err := path.Match(strings.ReplaceAll(glob, "/", "\x00"), name)
 		return err == nil && matched
 	})
 }
