@@ -28,7 +28,7 @@ const (
 	inventoryEvery = 10 * time.Minute
 	// requestTimeout bounds a request.
 	requestTimeout = 10 * time.Second
-	// refusedPause is how long a Service is left alone that the receiver refuses.
+	// refusedPause is how long a Service is left alone that the receiver refuses, or an inventory.
 	refusedPause = 30 * time.Second
 )
 
@@ -63,15 +63,15 @@ type sink struct {
 	}
 	stop context.CancelFunc // ends run; of the Set
 
-	// Of the goroutine in run: when the next request may begin, and how many Services it may tell.
-	next    time.Time
-	limit   int
-	backoff wait.Backoff
+	// Of the goroutine in run: when the next request may begin, and the next inventory is due, and how
+	// many Services a request may tell.
+	next, inventory time.Time
+	limit           int
+	backoff         wait.Backoff
 
 	mu sync.Mutex
 	// All below is guarded by mu; pending are the services that have a due.
 	services, pending map[syncer.Key]*state // of all replicas; a nil now is one that is not told
-	inventory         time.Time             // when the next one is due
 	generation        int64
 	status            metrics.SinkStatus
 }
@@ -189,11 +189,17 @@ func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.D
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is removed.
 func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events [][]byte, rest time.Duration) {
+	var keys []syncer.Key
+	known := false
+	if !now.Before(s.inventory) { // it is asked before the lock, for which comparisons wait, and not at each change
+		s.inventory = now.Add(time.Second)
+		keys, known = all()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
-	if !now.Before(s.inventory) {
-		if text := s.lockedInventory(now, all); text != nil {
+	if known {
+		if text := s.lockedInventory(now, keys); text != nil {
 			return nil, [][]byte{text}, 0
 		}
 	}
@@ -226,13 +232,9 @@ func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*st
 }
 
 // lockedInventory names all Services, and has those that are as they were acknowledged sent
-// once more: a receiver may have lost them. It is nil while not every replica is known.
-func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) []byte {
-	keys, known := all()
-	for _, key := range keys {
-		known = known && s.services[key] != nil
-	}
-	if !known {
+// once more: a receiver may have lost them. It is nil while not every replica was compared.
+func (s *sink) lockedInventory(now time.Time, keys []syncer.Key) []byte {
+	if slices.ContainsFunc(keys, func(key syncer.Key) bool { return s.services[key] == nil }) {
 		return nil
 	}
 	names := []string{}
@@ -276,17 +278,17 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 		return
 	}
 	s.status.Failures++
-	if len(batch) == 0 {
-		s.inventory = now
+	if len(batch) == 0 { // Services are told meanwhile
+		s.inventory = now.Add(refusedPause)
+	} else { // a receiver may be too slow for as many
+		s.limit = max(1, len(batch)/2)
 	}
 	switch {
 	case o.result == resultStopped:
 		s.next = now.Add(pauses.Duration)
 		return
-	case o.result == resultRefused && len(batch) > 0: // which one is refused shows by telling of half as many
-		if s.limit = max(1, len(batch)/2); len(batch) > 1 {
-			break
-		}
+	case o.result == resultRefused && len(batch) > 1: // which one is refused shows by telling of half as many
+	case o.result == resultRefused && len(batch) == 1:
 		if !batch[0].refused {
 			s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
 		}

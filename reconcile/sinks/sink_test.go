@@ -349,6 +349,47 @@ func TestOneServiceIsRefused(t *testing.T) {
 	})
 }
 
+// A receiver that does not take inventories is told of Services all the same.
+func TestInventoryIsRefused(t *testing.T) {
+	for _, result := range []result{resultRefused, resultServerError} {
+		play(t, 0, 0, nil, func(w *world) {
+			w.receiver.set(func(names []string) outcome {
+				if len(names) == 0 {
+					return outcome{result: result, err: errors.New("413")}
+				}
+				return outcome{result: resultOK}
+			})
+			pass(inventoryEvery)
+			w.tell("web", "1,2")
+			pass(refusedPause)
+			w.tell("web", "1")
+			pass(refusedPause)
+			if got := w.state(); got != "map[web:1]" {
+				t.Errorf("%s: told %s", result, got)
+			}
+		})
+	}
+}
+
+// A receiver that is too slow for many Services at once is told of fewer.
+func TestSlowReceiver(t *testing.T) {
+	play(t, 0, 0, nil, func(w *world) {
+		w.receiver.set(func(names []string) outcome {
+			if len(names) > 100 {
+				return outcome{result: resultTimeout, err: errors.New("no answer")}
+			}
+			return outcome{result: resultOK}
+		})
+		for i := range 1500 {
+			w.tell(fmt.Sprint("s", i), "1")
+		}
+		pass(inventoryEvery)
+		if n := strings.Count(w.state(), ":1"); n != 1500 {
+			t.Errorf("told of %d Services", n)
+		}
+	})
+}
+
 // A leader tells everything once, and what was deleted meanwhile by an inventory, as soon as
 // that is complete; then all again every ten minutes, for receivers that lost something.
 func TestStartAndInventory(t *testing.T) {
