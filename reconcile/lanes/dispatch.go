@@ -129,8 +129,11 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 		if !ok {
 			break
 		}
-		n := d.namespace(o.work.Key, o.action.Lane())
-		if d.underWay[o.name] != nil || n.full(now) {
+		n, g := d.namespace(o.work.Key, o.action.Lane()), d.underWay[o.name]
+		if g != nil { // of another replica: where that one ends
+			n = d.namespace(g.Work.Key, g.Action.Lane())
+		}
+		if g != nil || n.full(now) {
 			o.seat = sit(&n.parked, o)
 			continue
 		}

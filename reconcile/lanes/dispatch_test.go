@@ -343,7 +343,7 @@ func TestUnusedPlacesGoBack(t *testing.T) {
 	})
 }
 
-// Two replicas make the namespace of both: one request is under way, and the other waits.
+// Two replicas make the namespace of both, or write one slice: one request is under way, and the other waits.
 func TestOneRequestAnObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -358,10 +358,22 @@ func TestOneRequestAnObject(t *testing.T) {
 		first := b.want(b.next(), web, "shop")
 		b.want(b.next(), other, "")
 		b.done(first)
-		b.want(b.next(), other, "shop")
+		second := b.want(b.next(), other, "shop")
 		want := []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Sent: 1, OldestSeconds: 60}, {Name: "bulk"}}
 		if lanes := b.d.Status(time.Now().Add(time.Minute)); !slices.Equal(lanes, want) {
 			t.Errorf("the lanes are %+v", lanes)
 		}
+		slice := func(of syncer.Key, lane Lane) plan.Action {
+			a := action(of, "", lane)
+			a.Name = "moved" // somebody has edited which replica it belongs to
+			return a
+		}
+		b.done(second)
+		b.compare(web, "a", slice(web, plan.Removal))
+		b.compare(other, "a", slice(other, plan.Addition))
+		first = b.want(b.next(), web, "moved")
+		b.want(b.next(), other, "")
+		b.done(first)
+		b.want(b.next(), other, "moved")
 	})
 }
