@@ -168,7 +168,7 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if g.Done(now, out) {
 		ended = c.end(now, g.Work, out.Result == lanes.Unused)
 	}
-	if sent.Kind == plan.KindNamespace {
+	if sent.Kind == plan.KindNamespace && o != nil {
 		c.addNamespace(now, sent.Name) // others waited for it, too
 	}
 	return ended

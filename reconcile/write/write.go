@@ -71,7 +71,8 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 	ctx, cancel := context.WithTimeout(ctx, Deadline(&a))
 	defer cancel()
 	session, err := w.session(ctx)
-	if err == nil {
+	reached := err == nil
+	if reached {
 		o, err = w.send(ctx, session.Clientset(), &a)
 	}
 	result := Meaning(err)
@@ -79,7 +80,7 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 	if err == nil {
 		return o, nil
 	}
-	if Outdated(result) {
+	if reached && Outdated(result) {
 		o = w.read(ctx, session, &a)
 	}
 	return o, fmt.Errorf("%s %s in the ingress cluster: %w", a.Verb, a.Object(), err)
