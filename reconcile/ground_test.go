@@ -151,6 +151,8 @@ type process struct {
 	// permit is done when this process may not write.
 	permit context.Context
 	revoke context.CancelFunc
+	// lasts is how long a request may take by the permit, though it is renewed meanwhile; zero: ever.
+	lasts time.Duration
 }
 
 // Hold is a Permit.
@@ -161,6 +163,9 @@ func (p *process) Hold(parent context.Context) (context.Context, func(), bool) {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(parent)
+	if p.lasts > 0 {
+		ctx, cancel = context.WithTimeout(parent, p.lasts)
+	}
 	detach := context.AfterFunc(p.permit, cancel)
 	return ctx, func() { detach(); cancel() }, true
 }

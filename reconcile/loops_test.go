@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,6 +276,31 @@ func TestDeposed(t *testing.T) {
 		if slices.ContainsFunc(g.seen.told(), func(s string) bool { return strings.HasPrefix(s, "failed") }) {
 			t.Error("what was not sent is on record as failed")
 		}
+	})
+}
+
+// A request that hangs for longer than the Permit, which is renewed meanwhile, has failed like one that hangs
+// until its deadline: that is reported, and it is tried again after growing pauses.
+func TestCutByTheFormerPermit(t *testing.T) {
+	play(t, func(g *ground) {
+		g.mu.Lock()
+		g.lasts = time.Second
+		g.mu.Unlock()
+		var tries atomic.Int32
+		g.fault(func(r apitest.Request) *apitest.Fault {
+			tries.Add(1)
+			return &apitest.Fault{Hang: true}
+		})
+		g.set(web, "a", "1")
+		g.pass(time.Minute)
+		if reasons := g.seen.reasons(web); !slices.Contains(reasons, ConflictRefused) {
+			t.Errorf("troubles %q", reasons)
+		}
+		if n := tries.Load(); n > 20 {
+			t.Errorf("tried %d times in a minute", n)
+		}
+		g.fault(nil)
+		g.expect(web, "1", time.Minute)
 	})
 }
 

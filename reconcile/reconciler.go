@@ -238,8 +238,11 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 	err, lapsed := context.Canceled, true // unless the Permit is held
 	if bounded, release, ok := r.opts.Permit.Hold(ctx); ok {
 		object, err = r.writer.Send(bounded, g.Action)
-		lapsed = bounded.Err() != nil
 		release()
+		if _, release, ok := r.opts.Permit.Hold(ctx); ok { // renewed: a request that it cut before has failed
+			release()
+			lapsed = false
+		}
 	}
 	var ended []record.Change
 	r.Step(func(core *Core, now time.Time) { ended = core.Answered(now, g, object, err, lapsed) })

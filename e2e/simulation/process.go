@@ -245,7 +245,7 @@ func (p *Process) request(g *lanes.Grant) {
 	until, a := p.until, &attempt{process: p, action: g.Action, compared: p.compared[g.Action.Replica]}
 	a.id = model.Kind(cache.Kinds[a.action.Kind].Resource.Resource).ID(a.action.Object().Namespace, a.action.Name)
 	answered := func(o *cache.Object, err error) {
-		p.core.Answered(p.clock(), g, o, err, err != nil && !p.clock().Before(until))
+		p.core.Answered(p.clock(), g, o, err, err != nil && !p.leads())
 		p.underWay--
 		p.compare()
 	}
