@@ -226,13 +226,17 @@ func (a *App) use(former, loaded *config.Loaded) {
 		}
 	}
 	a.ingress.use(loaded.Ingress)
-	a.settings.Store(settingsOf(loaded.Config))
+	settings := settingsOf(loaded.Config)
+	if !settings.DropOrphans { // members that go leave orphans, which are kept from now on
+		a.settings.Store(settings)
+	}
 	for _, c := range former.Config.Clusters {
 		if _, stays := loaded.Members[c.Name]; !stays {
 			a.Logger.Info("member removed from the configuration", "cluster", c.Name)
 		}
 	}
 	a.applyMembers(false)
+	a.settings.Store(settings) // members that come are no orphans any more
 	a.sinks.Configure(sinkSpecs(loaded.Config))
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -171,7 +172,8 @@ func labelsOf(c *config.Config) map[string]string {
 
 // holder is the name by which this process holds the Lease. It outlasts a restart in place, so that a process waits for
 // nothing that it held itself, and no two processes that run have it: in a pod its name, which the API server of the ingress
-// cluster knows, too; elsewhere the name of the host and the address of the pages, which one process alone can listen at.
+// cluster knows, too; elsewhere the name of the host, its boot, for a clone has the same name, and the
+// address of the pages, which one process alone can listen at.
 func holder(address string) string {
 	if pod := os.Getenv("POD_NAME"); pod != "" {
 		return pod
@@ -180,7 +182,8 @@ func holder(address string) string {
 	if err != nil {
 		host = "tributary"
 	}
-	return host + "_" + address
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none the name must do
+	return strings.Join([]string{host, strings.TrimSpace(string(boot)), address}, "_")
 }
 
 func (a *App) leaderStatus() metrics.LeaderStatus {
