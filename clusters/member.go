@@ -153,10 +153,11 @@ func (m *Member) lookUp() {
 }
 
 // share returns the member's share of a replica.
-func (m *Member) share(replica syncer.Key) member.Share {
+func (m *Member) share(replica syncer.Key) syncer.Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := m.state.Give(replica)
+	share.Member = m.name
 	if keep := share.Keep; keep != nil {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) {
 			m.mu.Lock()

@@ -117,15 +117,10 @@ func (s *Set) Run(ctx context.Context) {
 
 func (s *Set) all() []*Member { return *s.members.Load() }
 
-// MemberShare is the share of one member. Its Keep may be called at any time.
-type MemberShare struct {
-	Member string
-	member.Share
-}
-
-// Give returns each member's share of a replica, by name of the member.
-func (s *Set) Give(replica syncer.Key) []MemberShare {
-	return each(s, func(m *Member) MemberShare { return MemberShare{m.name, m.share(replica)} })
+// Give returns each member's share of a replica, by name of the member, without its place. Keep may be
+// called at any time.
+func (s *Set) Give(replica syncer.Key) []syncer.Share {
+	return each(s, func(m *Member) syncer.Share { return m.share(replica) })
 }
 
 // each returns a value of each member, by name of the member.

@@ -83,7 +83,7 @@ func (s *scene) markDirty(name string, changes []member.Change, bulk bool) {
 }
 
 // written is what is published after a share was written over what was published before.
-func written(share MemberShare, before []syncer.Endpoint) (all []syncer.Endpoint) {
+func written(share syncer.Share, before []syncer.Endpoint) (all []syncer.Endpoint) {
 	if share.Listed {
 		all = slices.Clone(share.Given.Endpoints)
 	}

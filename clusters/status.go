@@ -147,7 +147,7 @@ type Explained struct {
 	// Excluded says why it is not replicated; empty: it is.
 	Excluded string
 	// Share is the member's share; Questions are those that are open about it and its pods.
-	Share     member.Share
+	Share     syncer.Share
 	Questions []member.Question
 }
 

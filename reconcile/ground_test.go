@@ -48,13 +48,13 @@ type ground struct {
 	*process
 
 	mu       sync.Mutex
-	shares   map[syncer.Key]map[string]plan.Share
+	shares   map[syncer.Key]map[string]syncer.Share
 	settings Settings
 	listed   bool
 }
 
 func newGround(t *testing.T, server *apitest.Server) *ground {
-	g := &ground{t: t, server: server, shares: map[syncer.Key]map[string]plan.Share{}, listed: true}
+	g := &ground{t: t, server: server, shares: map[syncer.Key]map[string]syncer.Share{}, listed: true}
 	g.settings = Settings{
 		Settings: plan.Settings{Instance: "default", WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 		MayWrite: func(namespace string) bool { return namespace != "own" },
@@ -77,7 +77,7 @@ func play(t *testing.T, scene func(g *ground)) {
 
 // The methods of Source.
 
-func (g *ground) Shares(key syncer.Key) []plan.Share {
+func (g *ground) Shares(key syncer.Key) []syncer.Share {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Values(g.shares[key]))
@@ -106,12 +106,12 @@ func (g *ground) AllListed() bool {
 // The ports are 8080 unless another is given.
 func (g *ground) set(key syncer.Key, member, text string, port ...int32) {
 	g.mu.Lock()
-	share := plan.Share{Member: member, Listed: true}
+	share := syncer.Share{Member: member, Listed: true}
 	if text != "-" {
 		share.Given = contribution(key, text, append(port, 8080)[0])
 	}
 	if g.shares[key] == nil {
-		g.shares[key] = map[string]plan.Share{}
+		g.shares[key] = map[string]syncer.Share{}
 	}
 	g.shares[key][member] = share
 	g.mu.Unlock()

@@ -332,7 +332,7 @@ func TestStandby(t *testing.T) {
 			t.Error("no lag though nobody writes what a member contributes")
 		}
 		g.mu.Lock() // its members start again with what is published: what it would have written is not to be
-		g.shares[web]["a"] = plan.Share{Member: "a", Listed: true, Given: contribution(web, "1", 8080)}
+		g.shares[web]["a"] = syncer.Share{Member: "a", Listed: true, Given: contribution(web, "1", 8080)}
 		g.mu.Unlock()
 		g.writes()
 		third.lead()

@@ -36,7 +36,7 @@ const (
 // lock that they take.
 type Source interface {
 	// Shares returns what each configured member contributes to a replica.
-	Shares(replica syncer.Key) []plan.Share
+	Shares(replica syncer.Key) []syncer.Share
 	// Settings are those of the configuration that runs.
 	Settings() *Settings
 	// Replicas returns every key for which a member has a Service; a key may come twice.

@@ -130,6 +130,28 @@ const (
 	RejectFQDN        RejectReason = "fqdn"
 )
 
+// Share is what one member contributes to one replica.
+type Share struct {
+	Member string
+	// Place is the member's place in the failover order, 0 for the first choice; 0 for all
+	// where they serve together.
+	Place int
+	// Listed is false until the member's lists are complete: what is published of it is its share,
+	// Given is ignored, and SourceOpen is true.
+	Listed bool
+	// Given has a nil Service where the member has none of that name.
+	Given Contribution
+	// Keep decides about each published endpoint of this member that Given lacks: it returns the
+	// endpoint as it should be now, and whether it is retained. Nil retains all endpoints of a member
+	// that is not Listed, and none of one that is.
+	Keep func(Endpoint) (Endpoint, bool)
+	// SourceOpen means that nobody knows now whether the member still has the Service: the replica's
+	// is left as it is.
+	SourceOpen bool
+	// Reserve, when not empty, is why all of the member's endpoints are Reserve at most.
+	Reserve string
+}
+
 // Contribution is what one Service of one member contributes to a replica.
 type Contribution struct {
 	Service *Service

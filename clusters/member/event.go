@@ -157,22 +157,6 @@ type Question struct {
 
 func byID(a, b Question) int { return cmp.Compare(a.ID, b.ID) }
 
-// Share is what the member contributes to a replica.
-type Share struct {
-	// Listed is false while the share is what is published of the member, as far as Keep lets it.
-	// Given is the function of the tables; its Service is nil where there is none.
-	Listed bool
-	Given  syncer.Contribution
-	// Keep returns how an endpoint is to be published that is published of the member in the
-	// replica and that Given lacks; ok is false if it is to be removed. Nil: all of these are to
-	// be removed. Call it under the lock that guards the State.
-	Keep func(e syncer.Endpoint) (as syncer.Endpoint, ok bool)
-	// SourceOpen is true while the Service is asked for or unknown: the replica's Service is
-	// left as it is. Reserve says why all endpoints are at most Reserve; empty: they are not.
-	SourceOpen bool
-	Reserve    string
-}
-
 // step collects the effects of one Step. byHand: the set of Services with hand-written endpoints changed.
 type step struct {
 	Effects

@@ -11,9 +11,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Give returns the member's share of a replica.
-func (s *State) Give(replica syncer.Key) Share {
-	share := Share{Listed: true}
+// Give returns the member's share of a replica, without name and place. Its Keep is called under the
+// lock that guards the State.
+func (s *State) Give(replica syncer.Key) syncer.Share {
+	share := syncer.Share{Listed: true}
 	delete(s.next, replica)
 	if s.stream(Pods, replica.Namespace) == nil {
 		return share

@@ -19,7 +19,7 @@ func TestKeepAfterwards(t *testing.T) {
 	pod := func(item string) store.Versioned[syncer.Pod] {
 		return store.Versioned[syncer.Pod]{Object: podOf(item), Revision: 5}
 	}
-	expect := func(when string, share *Share, e syncer.Endpoint, want bool) {
+	expect := func(when string, share *syncer.Share, e syncer.Endpoint, want bool) {
 		t.Helper()
 		if _, ok := share.Keep(e); ok != want {
 			t.Errorf("%s: %s is retained: %v", when, e.Addr, ok)

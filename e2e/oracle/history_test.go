@@ -191,9 +191,9 @@ func (w *ourWorld) take(c *Case) {
 // step updates the store with the case, and writes until there is nothing to write.
 func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	w.take(c)
-	share := plan.Share{Member: "member", Listed: true, Given: w.contribution()}
+	share := syncer.Share{Member: "member", Listed: true, Given: w.contribution()}
 	for {
-		actions, _ := plan.Actions(w.current, plan.Merge(w.current.Key, w.current, []plan.Share{share}, historySettings))
+		actions, _ := plan.Actions(w.current, plan.Merge(w.current.Key, w.current, []syncer.Share{share}, historySettings))
 		if len(actions) == 0 {
 			break
 		}

@@ -143,10 +143,11 @@ func (p *Process) configure(c *Config) {
 }
 
 // Shares implements reconcile.Source.
-func (p *Process) Shares(replica syncer.Key) (shares []plan.Share) {
+func (p *Process) Shares(replica syncer.Key) (shares []syncer.Share) {
 	for _, m := range p.members {
 		g := m.state.Give(replica)
-		shares = append(shares, plan.Share{Member: m.name, Place: p.config.place(m.name), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve})
+		g.Member, g.Place = m.name, p.config.place(m.name)
+		shares = append(shares, g)
 	}
 	return shares
 }

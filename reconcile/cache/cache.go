@@ -169,7 +169,7 @@ func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
 	all := map[syncer.Key][]syncer.Endpoint{}
 	for key, of := range c.slices {
 		for _, o := range of {
-			if o.Owned && o.Slice.Labels.Get(syncer.LabelSourceCluster) == member {
+			if o.Owned && plan.MemberOf(key, o.Slice) == member {
 				all[key] = append(all[key], o.slice().Endpoints...)
 			}
 		}

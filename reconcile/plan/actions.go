@@ -250,7 +250,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 		return false
 	}
 	o := c.now.objectOf(s)
-	left := o.rest(c.want.inSlices[memberOf(c.want.Key, s)], c.now)
+	left := o.rest(c.want.inSlices[MemberOf(c.want.Key, s)], c.now)
 	if len(left.moving) > 0 && w != nil && !c.atOnce { // or two slices would wait for each other
 		beside := syncer.Slice{Name: s.Name, Family: w.slice.Family, Ports: w.slice.Ports, Endpoints: slices.Concat(w.slice.Endpoints, left.moving)}
 		w, left.moving, c.waiting.More = &wish{traits: w.traits, trigger: w.trigger, slice: &beside}, nil, true

@@ -20,8 +20,8 @@ import (
 const lawRounds = 150
 
 // randomShares are what up to three members contribute: few addresses, so that they repeat.
-func randomShares(r *rand.Rand) []Share {
-	var shares []Share
+func randomShares(r *rand.Rand) []syncer.Share {
+	var shares []syncer.Share
 	order := r.IntN(3) == 0
 	for i, member := range []string{"a", "b", "c"} {
 		if r.IntN(4) == 0 {
@@ -39,7 +39,7 @@ func randomShares(r *rand.Rand) []Share {
 				addrs = append(addrs, fmt.Sprintf("10.%d.0.%d%s", i+1, n, []string{"", "", "!", "~", "?", "@2"}[r.IntN(6)]))
 			}
 		}
-		s := Share{Member: member, Listed: true, Given: endpoints(member, svc, addrs...)}
+		s := syncer.Share{Member: member, Listed: true, Given: endpoints(member, svc, addrs...)}
 		if order {
 			s.Place = i
 		}
@@ -127,7 +127,7 @@ type play struct {
 	*world
 	r        *rand.Rand
 	settings Settings
-	shares   []Share
+	shares   []syncer.Share
 	// wants are what comparisons have found so far, underWay the requests.
 	wants    []*Desired
 	underWay map[Object]flight
@@ -326,7 +326,7 @@ func reduced(t testing.TB, w *world, want *Desired, actions []Action) {
 }
 
 // final holds the state at the end: the best class serves, and nobody else.
-func final(t testing.TB, w *world, shares []Share, s Settings) {
+func final(t testing.TB, w *world, shares []syncer.Share, s Settings) {
 	t.Helper()
 	want := Merge(shopWeb, w.now, shares, s)
 	if want == nil {
@@ -370,7 +370,7 @@ func final(t testing.TB, w *world, shares []Share, s Settings) {
 		return
 	}
 	for addr, state := range whole {
-		unlisted := slices.ContainsFunc(shares, func(s Share) bool { return !s.Listed }) // what is published of it may differ in slices
+		unlisted := slices.ContainsFunc(shares, func(s syncer.Share) bool { return !s.Listed }) // what is published of it may differ in slices
 		if state > publishes[addr] && !(unlisted && publishes[addr] == notReady) {
 			t.Errorf("Endpoints have %s as %d, want %d", addr, state, publishes[addr])
 		}

@@ -13,30 +13,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Share is what one member contributes to one replica.
-type Share struct {
-	Member string
-	// Place is the member's place in the failover order, 0 for the first choice; 0 for all
-	// where they serve together.
-	Place int
-	// Listed is false until the member's lists are complete: what is published of it is its share,
-	// Given is ignored, and SourceOpen is true.
-	Listed bool
-	// Given has a nil Service where the member has none of that name.
-	Given syncer.Contribution
-	// Keep decides about each published endpoint of this member that Given lacks: it returns the
-	// endpoint as it should be now, and whether it is retained. Nil retains all endpoints of a member
-	// that is not Listed, and none of one that is.
-	Keep func(syncer.Endpoint) (syncer.Endpoint, bool)
-	// SourceOpen means that nobody knows now whether the member still has the Service.
-	SourceOpen bool
-	// Reserve, when not empty, is why all of the member's endpoints are Reserve at most.
-	Reserve string
-}
-
 // member is a share on its way through the merge.
 type member struct {
-	*Share
+	*syncer.Share
 	// orphan marks one that is not configured: its share is what is published of it.
 	orphan bool
 	// service is the source; nil where there is none, or nobody knows it.
@@ -74,7 +53,7 @@ func (m *member) feeds() bool { return m.service != nil || len(m.endpoints) > 0 
 
 // gather reads the shares and what is published of them, and adds a member for published slices of
 // each member without a share.
-func (m *merger) gather(shares []Share) {
+func (m *merger) gather(shares []syncer.Share) {
 	of, last := map[string]*member{}, 0
 	for i := range shares {
 		one := &member{Share: &shares[i]}
@@ -86,12 +65,12 @@ func (m *merger) gather(shares []Share) {
 	}
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
-		name := memberOf(m.key, s)
+		name := MemberOf(m.key, s)
 		if !s.Owned || s.Deleting || of[name] == nil && m.settings.DropOrphans {
 			continue
 		}
 		if of[name] == nil {
-			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, SourceOpen: true, Reserve: "not configured any more"}}
+			of[name] = &member{orphan: true, Share: &syncer.Share{Member: name, Place: last, SourceOpen: true, Reserve: "not configured any more"}}
 			m.members = append(m.members, of[name])
 		}
 		of[name].slices = append(of[name].slices, s)
@@ -111,9 +90,9 @@ func (m *merger) gather(shares []Share) {
 	}
 }
 
-// memberOf is the member of a slice of ours, read from its name, for anybody may change the label; a copy
+// MemberOf is the member of a slice of ours, read from its name, for anybody may change the label; a copy
 // under another name may be anything.
-func memberOf(replica syncer.Key, s *Slice) string {
+func MemberOf(replica syncer.Key, s *Slice) string {
 	return cmp.Or(syncer.ClusterOf(replica.Name, s.Name), s.Labels.Get(syncer.LabelSourceCluster))
 }
 

@@ -103,7 +103,7 @@ type Orphan struct {
 // oldest Service decides where members disagree, then the first by the member's name. now
 // supplies the shares of members that are not listed, the slices that endpoints stay in, and
 // who serves until others have taken over.
-func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
+func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desired {
 	m := &merger{key: key, now: &now, settings: &s}
 	m.gather(shares)
 	if !slices.ContainsFunc(m.members, (*member).feeds) && !m.unnamed() {

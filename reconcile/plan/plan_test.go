@@ -51,7 +51,7 @@ func TestOwned(t *testing.T) {
 }
 
 // byHand is a share of endpoints that somebody wrote, in an order of his own and one twice.
-func byHand() Share {
+func byHand() syncer.Share {
 	svc := source("a", 1, "http:80>8080")
 	svc.Selector = nil
 	address := func(text string) syncer.Address { return syncer.Address{Addr: netip.MustParseAddr(text)} }
@@ -60,25 +60,25 @@ func byHand() Share {
 		{Ready: []syncer.Address{address("10.1.0.9"), address("10.1.0.1")}, Ports: ports},
 		{NotReady: []syncer.Address{address("10.1.0.2")}, Ports: ports},
 	}
-	return Share{Member: "a", Listed: true, Given: syncer.HandWritten(svc, subsets, nil, false, syncer.Options{})}
+	return syncer.Share{Member: "a", Listed: true, Given: syncer.HandWritten(svc, subsets, nil, false, syncer.Options{})}
 }
 
 func TestHandWrittenIsPublishedVerbatim(t *testing.T) {
 	w, share, s := newWorld(t), byHand(), settings()
 	s.Capacity = 2 // which is not for what is written by hand
-	w.settle([]Share{share}, s)
+	w.settle([]syncer.Share{share}, s)
 	if got := w.now.Endpoints.Subsets; !reflect.DeepEqual(got, share.Given.Subsets) {
 		t.Errorf("Endpoints are %v", got)
 	}
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{{Member: "a", SourceOpen: true}}, s)); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{{Member: "a", SourceOpen: true}}, s)); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 	share.Listed, share.SourceOpen = false, true
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share, none("b")}, settings())); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{share, none("b")}, settings())); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 	share.Listed, share.SourceOpen = true, false
-	w.settle([]Share{share, listed("b", 2, "http:80>8080", "10.2.0.1")}, settings())
+	w.settle([]syncer.Share{share, listed("b", 2, "http:80>8080", "10.2.0.1")}, settings())
 	if sliced, whole := states(w.endpoints()); len(whole) != 4 || !maps.Equal(sliced, whole) {
 		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
 	}
@@ -93,7 +93,7 @@ func TestEndpointsOfOneMember(t *testing.T) {
 	share := listed("a", 1, "http:80>8080 metrics:90>9090", addrs...)
 	share.Given.Trigger = time.Unix(1700000000, 0)
 	w := newWorld(t)
-	w.settle([]Share{share}, settings())
+	w.settle([]syncer.Share{share}, settings())
 	upstream, truncated := syncer.Truncate(syncer.Subsets(share.Given.Endpoints), syncer.EndpointsCapacity)
 	e := w.now.Endpoints
 	if !truncated || !reflect.DeepEqual(e.Subsets, upstream) {
@@ -107,7 +107,7 @@ func TestEndpointsOfOneMember(t *testing.T) {
 	}
 	for _, unlisted := range []bool{false, true} { // the trigger time is no difference
 		share.Given.Trigger, share.Listed = time.Time{}, !unlisted
-		if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
+		if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{share}, settings())); len(actions) > 0 {
 			t.Errorf("unlisted %t: %s %s", unlisted, actions[0].Object(), actions[0].Why)
 		}
 	}
@@ -118,13 +118,13 @@ func TestBothFamilies(t *testing.T) {
 	share.Given.Families = []syncer.Family{syncer.IPv4, syncer.IPv6}
 	share.Given.Endpoints[1].Only = syncer.KindEndpointSlices
 	w := newWorld(t)
-	w.settle([]Share{share}, settings())
+	w.settle([]syncer.Share{share}, settings())
 	sliced, whole := states(w.endpoints())
 	if len(sliced) != 2 || len(whole) != 1 || len(w.now.Slices) != 2 {
 		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
 	}
 	share.Listed, share.SourceOpen = false, true
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{share}, settings())); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 }
@@ -133,9 +133,9 @@ func TestBothFamilies(t *testing.T) {
 func TestDesired(t *testing.T) {
 	w := newWorld(t)
 	a, b := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2!"), listed("b", 2, "http:80>8080", "10.2.0.1")
-	w.settle([]Share{a, b}, settings())
+	w.settle([]syncer.Share{a, b}, settings())
 	a.Given.Rejected = []syncer.Rejection{{Address: "127.0.0.1", Reason: syncer.RejectLoopback}}
-	want := Merge(shopWeb, w.now, []Share{a}, settings())
+	want := Merge(shopWeb, w.now, []syncer.Share{a}, settings())
 	if !maps.Equal(want.Labels, map[string]string{"app": "web"}) || len(want.Rejected) != 1 || want.Rejected[0].Member != "a" ||
 		!slices.Equal(want.Orphans, []Orphan{{"b", 1}}) {
 		t.Errorf("labels %v, rejected %v, orphans %v", want.Labels, want.Rejected, want.Orphans)
@@ -152,7 +152,7 @@ func TestDesired(t *testing.T) {
 // TestForesee: a plan shows all that a run would write.
 func TestForesee(t *testing.T) {
 	now := Current{Key: shopWeb}
-	actions, waiting := Foresee(now, Merge(shopWeb, now, []Share{listed("a", 1, "http:80>8080", "10.1.0.1")}, settings()))
+	actions, waiting := Foresee(now, Merge(shopWeb, now, []syncer.Share{listed("a", 1, "http:80>8080", "10.1.0.1")}, settings()))
 	var got []string
 	for _, a := range actions {
 		got = append(got, a.Verb.String()+" "+a.Kind.String())
@@ -167,11 +167,11 @@ func TestForesee(t *testing.T) {
 // TestMergeLeavesItsInputs: neither shares nor current objects are changed.
 func TestMergeLeavesItsInputs(t *testing.T) {
 	w := newWorld(t)
-	build := func() []Share {
+	build := func() []syncer.Share {
 		a := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2?")
 		a.Place, a.Reserve = 1, "drained"
 		a.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, true }
-		return []Share{a, listed("b", 2, "web:80>8080", "10.2.0.1")}
+		return []syncer.Share{a, listed("b", 2, "web:80>8080", "10.2.0.1")}
 	}
 	w.settle(build(), settings())
 	shares, before := build(), w.now.after(nil)
@@ -195,9 +195,9 @@ func TestNotReadyIsPublished(t *testing.T) {
 	less := share
 	less.Given.Endpoints = share.Given.Endpoints[:1]
 	w := newWorld(t)
-	w.settle([]Share{less}, settings())
+	w.settle([]syncer.Share{less}, settings())
 	w.now.Namespace = NamespaceTerminating
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{share}, settings())); len(actions) > 0 {
 		t.Errorf("%s %s (%s): %+v", actions[0].Verb, actions[0].Object(), actions[0].Why, actions[0].Delta)
 	}
 }
@@ -208,14 +208,14 @@ func TestReadyInSlices(t *testing.T) {
 	of := share.Given.Endpoints
 	of[0].Serving, of[1].Ready = false, true // the Service publishes not-ready addresses
 	w := newWorld(t)
-	w.settle([]Share{share}, settings())
+	w.settle([]syncer.Share{share}, settings())
 	share.Listed, share.SourceOpen, share.Keep = false, true, func(e syncer.Endpoint) (syncer.Endpoint, bool) {
 		if is := of[e.Target.UID[len(e.Target.UID)-1]-'1']; e.Grade != is.Grade || e.Ready != is.Ready || e.Serving != is.Serving || e.Terminating != is.Terminating {
 			t.Errorf("kind %d: %+v, want %+v", e.Only, e, is)
 		}
 		return e, true
 	}
-	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings())); len(actions) > 0 {
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []syncer.Share{share}, settings())); len(actions) > 0 {
 		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
 	}
 }
@@ -228,10 +228,10 @@ func BenchmarkCompare(b *testing.B) {
 			addrs = append(addrs, fmt.Sprintf("10.1.%d.%d", i/250, i%250))
 		}
 		w := newWorld(b)
-		shares := []Share{listed("a", 1, "http:80>8080", addrs...), none("b")}
+		shares := []syncer.Share{listed("a", 1, "http:80>8080", addrs...), none("b")}
 		w.settle(shares, settings())
-		less := []Share{listed("a", 1, "http:80>8080", addrs[1:]...), none("b")}
-		for name, shares := range map[string][]Share{"equal": shares, "removal": less} {
+		less := []syncer.Share{listed("a", 1, "http:80>8080", addrs[1:]...), none("b")}
+		for name, shares := range map[string][]syncer.Share{"equal": shares, "removal": less} {
 			b.Run(fmt.Sprintf("%s/pods=%d", name, pods), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -21,7 +21,7 @@ import (
 // followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
-		s := &story{world: newWorld(t), shares: map[string]Share{}, settings: settings(), rounds: 20, less: map[Object]bool{}}
+		s := &story{world: newWorld(t), shares: map[string]syncer.Share{}, settings: settings(), rounds: 20, less: map[Object]bool{}}
 		s.now.Busy = func(o Object) bool {
 			return slices.Contains(s.busy, o.Kind.String()) || slices.Contains(s.busy, o.Name)
 		}
@@ -33,7 +33,7 @@ func TestStories(t *testing.T) {
 // story is one replica: what its members contribute, and its current objects.
 type story struct {
 	*world
-	shares   map[string]Share
+	shares   map[string]syncer.Share
 	settings Settings
 	// rounds is how often the replica is compared in a step; busy are kinds or names, refused kinds
 	// of full writes.
@@ -204,7 +204,7 @@ func (s *story) Step() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	var waiting Waiting
 	for round := 1; round <= s.rounds; round++ {
-		var shares []Share
+		var shares []syncer.Share
 		for _, name := range slices.Sorted(maps.Keys(s.shares)) {
 			shares = append(shares, s.shares[name])
 		}

@@ -215,7 +215,7 @@ func (w *world) checkSlice(a *Action, fail func(string, ...any)) {
 }
 
 // settle compares and writes until there is nothing to do.
-func (w *world) settle(shares []Share, s Settings) {
+func (w *world) settle(shares []syncer.Share, s Settings) {
 	w.t.Helper()
 	for range 20 {
 		actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s))
@@ -314,9 +314,9 @@ func endpoints(member string, svc *syncer.Service, texts ...string) syncer.Contr
 }
 
 // listed is a share of a member that is listed: ports, then addresses.
-func listed(member string, created int64, ports string, addrs ...string) Share {
-	return Share{Member: member, Listed: true, Given: endpoints(member, source(member, created, strings.Fields(ports)...), addrs...)}
+func listed(member string, created int64, ports string, addrs ...string) syncer.Share {
+	return syncer.Share{Member: member, Listed: true, Given: endpoints(member, source(member, created, strings.Fields(ports)...), addrs...)}
 }
 
 // none is the share of a member that has no such Service.
-func none(member string) Share { return Share{Member: member, Listed: true} }
+func none(member string) syncer.Share { return syncer.Share{Member: member, Listed: true} }

@@ -30,13 +30,10 @@ func settingsOf(c *config.Config) *reconcile.Settings {
 }
 
 // Shares implements reconcile.Source: the App shows the members and the configuration to the reconciler.
-func (a *App) Shares(replica syncer.Key) []plan.Share {
-	contributed, replicas := a.set.Give(replica), &a.running().Config.Replicas
-	shares := make([]plan.Share, len(contributed))
-	for i, g := range contributed {
-		shares[i] = plan.Share{
-			Member: g.Member, Place: replicas.Place(replica.Namespace, g.Member), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve,
-		}
+func (a *App) Shares(replica syncer.Key) []syncer.Share {
+	shares, replicas := a.set.Give(replica), &a.running().Config.Replicas
+	for i := range shares {
+		shares[i].Place = replicas.Place(replica.Namespace, shares[i].Member)
 	}
 	return shares
 }
