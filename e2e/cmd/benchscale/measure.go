@@ -45,15 +45,13 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	}
 	defer shards.kill()
 	slicesWanted := int64(b.services * min(spread, b.members))
-	err = fleet.Eventually(ctx, 10*time.Minute, func(ctx context.Context) error {
-		e, s, err := b.count(ctx)
-		if err == nil && (e < int64(b.services) || s < slicesWanted) {
-			err = fmt.Errorf("%d of %d Endpoints and %d of %d slices are there", e, b.services, s, slicesWanted)
+	filling, stop := context.WithTimeout(ctx, fillLimit)
+	defer stop()
+	for e, s := int64(0), int64(0); e < int64(b.services) || s < slicesWanted; {
+		wait(filling, countPause)
+		if e, s, err = b.count(filling); err != nil {
+			return nil, fmt.Errorf("%d of %d Endpoints and %d of %d slices are there: %w", e, b.services, s, slicesWanted, err)
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	a.fill = time.Since(began)
 	wait(ctx, b.settle)
@@ -98,9 +96,15 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	return reads, shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) })
 }
 
-// ready polls just often enough for a start of seconds: each response walks over all Services, which must not be measured.
+// Both are polled just often enough: the API server counts all that it stores, and tributary walks over all Services for its
+// answer. The bare arms are not asked.
+const countPause, readyPause = 500 * time.Millisecond, 250 * time.Millisecond
+
+// fillLimit is how long a fill may take.
+const fillLimit = 10 * time.Minute
+
 func ready(ctx context.Context, t *fleet.Tributary) error {
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(readyPause)
 	defer tick.Stop()
 	for {
 		if _, err := t.Get(ctx, "/readyz"); err == nil {
