@@ -278,14 +278,14 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 		return
 	}
 	s.status.Failures++
-	if len(batch) == 0 { // Services are told meanwhile
-		s.inventory = now.Add(refusedPause)
-	} else { // a receiver may be too slow for as many
+	if len(batch) > 0 { // a receiver may be too slow for as many
 		s.limit = max(1, len(batch)/2)
 	}
 	switch {
 	case o.result == resultStopped:
-		s.next = now.Add(pauses.Duration)
+		if s.next = now.Add(pauses.Duration); len(batch) == 0 {
+			s.inventory = s.next
+		}
 		return
 	case o.result == resultRefused && len(batch) > 1: // which one is refused shows by telling of half as many
 	case o.result == resultRefused && len(batch) == 1:
@@ -295,6 +295,11 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 		batch[0].refused, batch[0].due = true, now.Add(refusedPause)
 	default:
 		s.next = now.Add(max(s.backoff.Step(), o.pause))
+	}
+	if len(batch) == 0 { // Services are told before it is sent again
+		if s.inventory = s.next.Add(time.Second); o.result == resultRefused {
+			s.inventory = now.Add(refusedPause)
+		}
 	}
 	if s.status.State, s.status.LastError = "failing", o.err.Error(); was != "failing" {
 		s.logger.Warn("the receiver does not acknowledge; it is told the newest state when it does", "result", string(o.result), "error", o.err)
