@@ -28,7 +28,7 @@ const (
 	inventoryEvery = 10 * time.Minute
 	// requestTimeout bounds a request.
 	requestTimeout = 10 * time.Second
-	// refusedPause is how long a Service is left alone that the receiver refuses, or an inventory.
+	// refusedPause is how long a Service is left alone that the receiver refuses.
 	refusedPause = 30 * time.Second
 )
 
@@ -63,11 +63,11 @@ type sink struct {
 	}
 	stop context.CancelFunc // ends run; of the Set
 
-	// Of the goroutine in run: when the next request may begin, and the next inventory is due, and how
-	// many Services a request may tell.
-	next, inventory time.Time
-	limit           int
-	backoff         wait.Backoff
+	// Of the goroutine in run: when the next request may begin, and the next inventory, how many
+	// Services a request may tell, and the pauses after failures, of inventories apart.
+	next, inventory      time.Time
+	limit                int
+	backoff, inventories wait.Backoff
 
 	mu sync.Mutex
 	// All below is guarded by mu; pending are the services that have a due.
@@ -78,7 +78,7 @@ type sink struct {
 
 func newSink(spec Spec, o *Options) *sink {
 	s := &sink{
-		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses, stop: func() {},
+		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses, inventories: pauses, stop: func() {},
 		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
 		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: metrics.SinkStatus{Name: spec.Name, State: "standby"},
 	}
@@ -189,19 +189,14 @@ func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.D
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is removed.
 func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events [][]byte, rest time.Duration) {
-	var keys []syncer.Key
-	known := false
-	if !now.Before(s.inventory) { // it is asked before the lock, for which comparisons wait, and not at each change
-		s.inventory = now.Add(time.Second)
-		keys, known = all()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
-	if known {
-		if text := s.lockedInventory(now, keys); text != nil {
+	if !now.Before(s.inventory) {
+		if text := s.lockedInventory(now, all); text != nil {
 			return nil, [][]byte{text}, 0
 		}
+		s.inventory = now.Add(time.Second) // comparisons wait meanwhile: not at each change
 	}
 	rest = max(time.Second, s.inventory.Sub(now))
 	for _, is := range s.pending {
@@ -231,10 +226,10 @@ func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*st
 	return batch, events, rest
 }
 
-// lockedInventory names all Services, and has those that are as they were acknowledged sent
-// once more: a receiver may have lost them. It is nil while not every replica was compared.
-func (s *sink) lockedInventory(now time.Time, keys []syncer.Key) []byte {
-	if slices.ContainsFunc(keys, func(key syncer.Key) bool { return s.services[key] == nil }) {
+// lockedInventory names all Services. It is nil while not every replica is known.
+func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) []byte {
+	keys, known := all()
+	if !known || slices.ContainsFunc(keys, func(key syncer.Key) bool { return s.services[key] == nil }) {
 		return nil
 	}
 	names := []string{}
@@ -245,15 +240,11 @@ func (s *sink) lockedInventory(now time.Time, keys []syncer.Key) []byte {
 		switch _, exists := slices.BinarySearchFunc(keys, key, syncer.Key.Compare); {
 		case is.now == nil && is.due.IsZero() && !exists:
 			delete(s.services, key)
-		case is.now != nil && is.due.IsZero():
-			is.acked = unknown
-			s.lockedSchedule(is, now)
 		case is.now != nil && is.acked == nil:
 			is.acked = unknown // a receiver that has it from another process still has it
 		}
 	}
 	slices.Sort(names)
-	s.inventory = now.Add(inventoryEvery)
 	return s.event(typeInventory, "", s.generation, now, inventory{s.generation, names})
 }
 
@@ -269,6 +260,15 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 	}
 	was := s.status.State
 	s.status.Requests++
+	if o.result == resultOK && len(batch) == 0 {
+		s.inventory, s.inventories = now.Add(inventoryEvery), pauses
+		for _, is := range s.services { // a receiver may have lost what it acknowledged
+			if is.now != nil && is.due.IsZero() {
+				is.acked = unknown
+				s.lockedSchedule(is, now)
+			}
+		}
+	}
 	if o.result == resultOK {
 		s.limit, s.backoff = min(maxBatch, 2*s.limit), pauses
 		s.status.State, s.status.LastAcknowledged, s.status.LastError = "live", now.UTC(), ""
@@ -278,27 +278,24 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 		return
 	}
 	s.status.Failures++
-	if len(batch) > 0 { // a receiver may be too slow for as many
-		s.limit = max(1, len(batch)/2)
-	}
 	switch {
 	case o.result == resultStopped:
-		if s.next = now.Add(pauses.Duration); len(batch) == 0 {
-			s.inventory = s.next
-		}
+		s.next = now.Add(pauses.Duration)
 		return
-	case o.result == resultRefused && len(batch) > 1: // which one is refused shows by telling of half as many
+	case len(batch) == 0: // Services are told before it is sent again
+		s.next = slices.MaxFunc([]time.Time{s.next, now.Add(o.pause)}, time.Time.Compare)
+		s.inventory = s.next.Add(s.inventories.Step())
 	case o.result == resultRefused && len(batch) == 1:
 		if !batch[0].refused {
 			s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
 		}
 		batch[0].refused, batch[0].due = true, now.Add(refusedPause)
 	default:
-		s.next = now.Add(max(s.backoff.Step(), o.pause))
-	}
-	if len(batch) == 0 { // Services are told before it is sent again
-		if s.inventory = s.next.Add(time.Second); o.result == resultRefused {
-			s.inventory = now.Add(refusedPause)
+		if o.result != resultCredentials { // which one is refused shows by telling of half as many, and a receiver may be slow
+			s.limit = max(1, len(batch)/2)
+		}
+		if o.result != resultRefused {
+			s.next = now.Add(max(s.backoff.Step(), o.pause))
 		}
 	}
 	if s.status.State, s.status.LastError = "failing", o.err.Error(); was != "failing" {

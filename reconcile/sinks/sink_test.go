@@ -349,23 +349,29 @@ func TestOneServiceIsRefused(t *testing.T) {
 	})
 }
 
-// A receiver that does not take inventories is told of Services all the same.
+// A receiver that does not take inventories is told of Services all the same, and of each once.
 func TestInventoryIsRefused(t *testing.T) {
 	for _, result := range []result{resultRefused, resultServerError} {
 		play(t, 0, 0, nil, func(w *world) {
+			inventories := 0
 			w.receiver.set(func(names []string) outcome {
 				if len(names) == 0 {
+					inventories++
 					return outcome{result: result, err: errors.New("413")}
 				}
 				return outcome{result: resultOK}
 			})
-			pass(inventoryEvery)
-			w.tell("web", "1,2")
-			pass(refusedPause)
-			w.tell("web", "1")
-			pass(refusedPause)
-			if got := w.state(); got != "map[web:1]" {
-				t.Errorf("%s: told %s", result, got)
+			pass(2 * inventoryEvery)
+			for _, text := range []string{"1,2", "1"} {
+				w.told()
+				w.tell("web", text)
+				pass(time.Second)
+				w.expect(t, "web="+text)
+				pass(inventoryEvery)
+				w.expect(t, "")
+			}
+			if inventories < 30 || inventories > 80 {
+				t.Errorf("%s: %d inventories in half an hour", result, inventories)
 			}
 		})
 	}
