@@ -473,6 +473,16 @@ func TestPluginThatHangs(t *testing.T) {
 		if access.Current() == nil {
 			t.Error("the new credential is not in use")
 		}
+		access.Current().pool.renew(0) // as many requests wait for the proof of one connection
+		var requests sync.WaitGroup
+		for range mostDetached + 100 {
+			requests.Go(func() {
+				if _, err := access.Current().get(t.Context(), Namespaces, syncer.Key{Name: "kube-system"}); err != nil {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		requests.Wait()
 		close(bad.hangs)
 		synctest.Wait()
 		if waiting := bad.waiting.Load(); waiting != 0 {

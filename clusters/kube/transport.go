@@ -109,14 +109,17 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp *http.Response
 		err  error
 	}
-	answers := make(chan answer)
+	answers, slots := make(chan answer), t.slots
+	if req.Context().Value(through{}) != nil { // of the one proof of a connection, for which others wait with theirs
+		slots = make(chan struct{}, 1)
+	}
 	select {
-	case t.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-req.Context().Done():
-		return nil, fmt.Errorf("wait for the credential plugin of earlier requests: %w", req.Context().Err())
+		return nil, fmt.Errorf("wait for the answers to earlier requests: %w", req.Context().Err())
 	}
 	go func() {
-		defer func() { <-t.slots }()
+		defer func() { <-slots }()
 		resp, err := t.next.RoundTrip(req)
 		select {
 		case answers <- answer{resp, err}:
