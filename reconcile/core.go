@@ -168,8 +168,12 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if g.Done(now, out) {
 		ended = c.end(now, g.Work, out.Result == lanes.Unused)
 	}
-	if sent.Kind == plan.KindNamespace && o != nil {
+	switch {
+	case sent.Kind != plan.KindNamespace:
+	case o != nil:
 		c.addNamespace(now, sent.Name) // others waited for it, too
+	default:
+		c.queue.AddPending(now, sent.Name)
 	}
 	return ended
 }

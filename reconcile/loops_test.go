@@ -304,6 +304,21 @@ func TestCutByTheFormerPermit(t *testing.T) {
 	})
 }
 
+// A replica that waits while another makes its namespace makes it itself when that has failed.
+func TestNamespaceOfTwo(t *testing.T) {
+	play(t, func(g *ground) {
+		other := syncer.Key{Namespace: web.Namespace, Name: "other"}
+		g.fault(func(r apitest.Request) *apitest.Fault { return &apitest.Fault{Hang: true} })
+		g.set(web, "a", "1")
+		g.pass(time.Second)
+		g.set(other, "a", "2")
+		g.pass(5 * time.Second)
+		g.fault(nil)
+		g.set(web, "a", "-")
+		g.expect(other, "2", time.Minute)
+	})
+}
+
 // Two processes: the second compares and writes nothing; when the first ends it goes on. What a
 // standby computed of its members before it leads is not written when it does.
 func TestStandby(t *testing.T) {
