@@ -241,7 +241,7 @@ func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
 		release()
 		if _, release, ok := r.opts.Permit.Hold(ctx); ok { // renewed: a request that it cut before has failed
 			release()
-			lapsed = false
+			lapsed = ctx.Err() != nil
 		}
 	}
 	var ended []record.Change

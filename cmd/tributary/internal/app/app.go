@@ -229,6 +229,7 @@ func (a *App) use(former, loaded *config.Loaded) {
 	settings := settingsOf(loaded.Config)
 	if !settings.DropOrphans { // members that go leave orphans, which are kept from now on
 		a.settings.Store(settings)
+		a.reconciler.Step(func(*reconcile.Core, time.Time) {}) // a comparison that goes by the former ends
 	}
 	for _, c := range former.Config.Clusters {
 		if _, stays := loaded.Members[c.Name]; !stays {

@@ -56,7 +56,7 @@ func token(account string, issued, expires time.Time) string {
 
 func TestHolderOutlastsARestartInPlace(t *testing.T) {
 	host, _ := os.Hostname()
-	for pod, want := range map[string]string{"": "^" + regexp.QuoteMeta(host) + "_[0-9a-f-]*_:9440$", "pod-7": "^pod-7$"} {
+	for pod, want := range map[string]string{"": "^" + regexp.QuoteMeta(host) + "_[0-9a-f-]+_:9440$", "pod-7": "^pod-7$"} {
 		t.Setenv("POD_NAME", pod)
 		if got := holder(":9440"); !regexp.MustCompile(want).MatchString(got) || got != holder(":9440") {
 			t.Errorf("%q: %q", pod, got)
