@@ -94,8 +94,7 @@ type Course[T any] struct {
 	probed  uint64 // no list that is asked for from now on may be older
 }
 
-// NewCourse returns a course that begins with a list. dice returns a random time below its
-// argument.
+// NewCourse returns a course that begins with a list. dice returns a random time below its argument.
 func NewCourse[T any](now time.Time, sink Sink[T], dice func(time.Duration) time.Duration) *Course[T] {
 	return &Course[T]{sink: sink, dice: dice, listAt: now, daily: dice(relistEvery), probeAt: now.Add(dice(probeEvery))}
 }
@@ -178,8 +177,7 @@ func (c *Course[T]) Opened(now time.Time) {
 	c.say(true, nil)
 }
 
-// Event reports an event of the stream. Without a revision it shows only that the stream is
-// alive.
+// Event reports an event of the stream. Without a revision it shows only that the stream is alive.
 func (c *Course[T]) Event(v Versioned[T], arrived time.Time) {
 	if grace := arrived.Add(watchGrace); grace.After(c.watchAt) {
 		c.watchAt = grace

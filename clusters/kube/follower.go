@@ -89,8 +89,7 @@ func (f *Follower[T]) Relist() {
 	}
 }
 
-// Run follows until ctx ends, and returns when everything that it started has ended. It is called
-// once.
+// Run follows until ctx ends, and returns when everything that it started has ended. It is called once.
 func (f *Follower[T]) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.ctx, f.course = ctx, NewCourse(time.Now(), f.sink, f.dice)

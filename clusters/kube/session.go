@@ -107,8 +107,7 @@ func (s *Session) ClockOffset() time.Duration { return time.Duration(s.pool.hear
 // LastContact is when the cluster last sent something.
 func (s *Session) LastContact() time.Time { return time.Unix(0, s.pool.heard.last.Load()) }
 
-// Close ends all requests and connections. It may be called more than once. A nil *Session is
-// closed.
+// Close ends all requests and connections. It may be called more than once. A nil *Session is closed.
 func (s *Session) Close() {
 	if s != nil {
 		s.leave()

@@ -137,8 +137,7 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// heard is what the answers of a server say of it besides their content. Safe for concurrent
-// use.
+// heard is what the answers of a server say of it besides their content. Safe for concurrent use.
 type heard struct {
 	last   atomic.Int64 // when it last sent something, in nanoseconds of Unix time
 	offset atomic.Int64 // of its clock, in nanoseconds
