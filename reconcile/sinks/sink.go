@@ -196,7 +196,7 @@ func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*st
 		if text := s.lockedInventory(now, all); text != nil {
 			return nil, [][]byte{text}, 0
 		}
-		s.inventory = now.Add(time.Second) // comparisons wait meanwhile: not at each change
+		s.inventory = now.Add(time.Second) // not at each change: comparisons wait while all replicas are gathered
 	}
 	rest = max(time.Second, s.inventory.Sub(now))
 	for _, is := range s.pending {
