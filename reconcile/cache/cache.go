@@ -80,16 +80,16 @@ func (c *Cache) Take(o *Object, store int) {
 func (c *Cache) lockedSet(old, now *Object) (concerned []syncer.Key) {
 	if old != nil {
 		delete(c.objects, old.Object)
-		if all := c.slices[old.Replica]; old.Slice != nil {
-			if c.slices[old.Replica] = slices.DeleteFunc(all, func(o *Object) bool { return o == old }); len(c.slices[old.Replica]) == 0 {
+		if old.Kind == plan.KindEndpointSlice {
+			c.slices[old.Replica] = slices.DeleteFunc(c.slices[old.Replica], func(o *Object) bool { return o == old })
+			if len(c.slices[old.Replica]) == 0 {
 				delete(c.slices, old.Replica)
 			}
 		}
 	}
 	if now != nil {
-		now = now.pack()
 		c.objects[now.Object] = now
-		if now.Slice != nil && now.Replica != (syncer.Key{}) {
+		if now.Kind == plan.KindEndpointSlice && now.Replica != (syncer.Key{}) {
 			all := c.slices[now.Replica]
 			at, _ := slices.BinarySearchFunc(all, now.Name, func(o *Object, name string) int { return strings.Compare(o.Name, name) })
 			c.slices[now.Replica] = slices.Insert(all, at, now)
@@ -106,22 +106,19 @@ func (c *Cache) lockedSet(old, now *Object) (concerned []syncer.Key) {
 	return concerned
 }
 
-// Current returns the current objects of a replica. They are values that never change.
+// Current returns the current objects of a replica.
 func (c *Cache) Current(key syncer.Key) plan.Current {
 	c.mu.RLock()
-	defer c.mu.RUnlock()
-	now := plan.Current{Key: key}
-	if o := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]; o != nil {
-		now.Namespace = o.State
+	namespace := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]
+	service := c.objects[plan.Object{Kind: plan.KindService, Namespace: key.Namespace, Name: key.Name}]
+	endpoints := c.objects[plan.Object{Kind: plan.KindEndpoints, Namespace: key.Namespace, Name: key.Name}]
+	all := slices.Clone(c.slices[key])
+	c.mu.RUnlock()
+	now := plan.Current{Key: key, Service: service.service(), Endpoints: endpoints.endpoints(), Slices: make([]plan.Slice, len(all))}
+	if namespace != nil {
+		now.Namespace = namespace.State
 	}
-	if o := c.objects[plan.Object{Kind: plan.KindService, Namespace: key.Namespace, Name: key.Name}]; o != nil {
-		now.Service = o.Service
-	}
-	if o := c.objects[plan.Object{Kind: plan.KindEndpoints, Namespace: key.Namespace, Name: key.Name}]; o != nil {
-		now.Endpoints = o.endpoints()
-	}
-	now.Slices = make([]plan.Slice, len(c.slices[key]))
-	for i, o := range c.slices[key] {
+	for i, o := range all {
 		now.Slices[i] = o.slice()
 	}
 	return now
@@ -169,8 +166,11 @@ func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
 	all := map[syncer.Key][]syncer.Endpoint{}
 	for key, of := range c.slices {
 		for _, o := range of {
-			if o.Owned && plan.MemberOf(key, o.Slice) == member {
-				all[key] = append(all[key], o.slice().Endpoints...)
+			if by := syncer.ClusterOf(key.Name, o.Name); !o.Owned || by != "" && by != member { // not decoded for that
+				continue
+			}
+			if s := o.slice(); plan.MemberOf(key, &s) == member {
+				all[key] = append(all[key], s.Endpoints...)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
 package cache
 
 import (
@@ -9,6 +11,9 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/internal/dice"
@@ -76,9 +81,9 @@ func (h *history) id(name string) plan.Object {
 }
 
 func (h *history) object(name string, v version) *Object {
-	meta := plan.Meta{UID: v.uid, ResourceVersion: fmt.Sprint(v.revision), Owned: true}
-	return &Object{Object: h.id(name), Replica: syncer.Key{Namespace: "shop", Name: name}, UID: v.uid, Revision: v.revision, Owned: true,
-		Endpoints: &plan.Endpoints{Meta: meta}}
+	meta := ours(name, name)
+	meta.UID, meta.ResourceVersion = types.UID(v.uid), fmt.Sprint(v.revision)
+	return Decode(&corev1.Endpoints{ObjectMeta: meta}, "test")
 }
 
 // known is what the cache says.

@@ -57,8 +57,11 @@ func objectMeta(a *plan.Action, rest *cache.Rest) metav1.ObjectMeta {
 
 // service repeats the rest of the current spec: an update without families makes a Service of IPv6 alone one of IPv4.
 func service(a *plan.Action, rest *cache.Rest) *corev1.Service {
-	out := &corev1.Service{ObjectMeta: objectMeta(a, rest), Spec: rest.Former()}
+	out := &corev1.Service{ObjectMeta: objectMeta(a, rest)}
 	s := &out.Spec
+	if rest.Spec != nil {
+		*s = *rest.Spec
+	}
 	s.Type, s.ClusterIP, s.ClusterIPs = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 	s.Selector, s.ExternalName = nil, ""
 	s.Ports = make([]corev1.ServicePort, len(a.Service.Ports))

@@ -6,7 +6,6 @@
 package write
 
 import (
-	"maps"
 	"reflect"
 	"testing"
 
@@ -43,16 +42,19 @@ func asked(a *plan.Action) content {
 	return c
 }
 
+// current is what the cache shows of an object that it took.
 func current(o *cache.Object) (c content, m plan.Meta) {
-	switch o.Kind {
+	all := cache.New("test", nil)
+	all.Take(o, 0)
+	switch now := all.Current(web); o.Kind {
 	case plan.KindService:
-		c.Ports, m = o.Service.Ports, o.Service.Meta
+		c.Ports, m = now.Service.Ports, now.Service.Meta
 	case plan.KindEndpoints:
-		c.Subsets, m = o.Endpoints.Subsets, o.Endpoints.Meta
+		c.Subsets, m = now.Endpoints.Subsets, now.Endpoints.Meta
 	case plan.KindEndpointSlice:
-		c.Slice, c.Owner, m = o.Slice.Slice, o.Slice.Owner, o.Slice.Meta
+		c.Slice, c.Owner, m = now.Slices[0].Slice, now.Slices[0].Owner, now.Slices[0].Meta
 	}
-	c.Labels, c.Annotations = m.Labels, maps.Clone(m.Annotations)
+	c.Labels, c.Annotations = m.Labels, m.Annotations
 	return c, m
 }
 

@@ -35,11 +35,12 @@ func TestAnswers(t *testing.T) {
 	}
 	old := plan.Action{Verb: plan.Delete, Kind: create.Kind, Replica: web, Name: create.Name, UID: o.UID, ResourceVersion: "1"}
 	other, absent, homeless, fresh := old, old, create, create
-	other.UID, other.ResourceVersion = "uid-of-another", o.Slice.ResourceVersion
+	_, meta := current(o)
+	other.UID, other.ResourceVersion = "uid-of-another", meta.ResourceVersion
 	absent.Name, fresh.Name = "web-a-1", "web-a-2"
 	homeless.Replica.Namespace = "nowhere"
 	update := create
-	update.Verb, update.UID, update.ResourceVersion = plan.Update, "uid-of-another", o.Slice.ResourceVersion
+	update.Verb, update.UID, update.ResourceVersion = plan.Update, "uid-of-another", meta.ResourceVersion
 	status := func(code int) func(apitest.Request) *apitest.Fault {
 		return func(apitest.Request) *apitest.Fault { return &apitest.Fault{Status: code} }
 	}
