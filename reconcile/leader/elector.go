@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
 	"tributary.dev/tributary/metrics"
@@ -45,12 +44,7 @@ type Options struct {
 // Elector takes part in an election. Run may be called once; State is safe for concurrent use.
 type Elector struct {
 	opts Options
-	// lease is what is asked for, term who may count on it, end ends the candidacy, and with it the
-	// Permit, and leading is true from its first acknowledged write. One goroutine at a time uses them.
-	lease   resourcelock.LeaseLock
-	term    Term
-	end     func()
-	leading bool
+	lock lock
 
 	mu    sync.Mutex
 	state metrics.LeaderStatus // guarded by mu; whether it leads the Permit tells
@@ -58,10 +52,11 @@ type Elector struct {
 
 // New returns an Elector that does nothing until Run.
 func New(o Options) *Elector {
-	e := &Elector{opts: o, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
-	e.lease.LeaseMeta, e.lease.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
-	e.lease.LockConfig.Identity = o.Identity
-	e.state = metrics.LeaderStatus{State: "standby", Since: time.Now().UTC(), Identity: o.Identity, Lease: e.lease.Describe()}
+	e := &Elector{opts: o}
+	e.lock = lock{Elector: e, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
+	e.lock.LeaseMeta, e.lock.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
+	e.lock.LockConfig.Identity = o.Identity
+	e.state = metrics.LeaderStatus{State: "standby", Since: time.Now().UTC(), Identity: o.Identity, Lease: e.lock.Describe()}
 	return e
 }
 
@@ -100,9 +95,10 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	elected := make(chan context.Context, 1)
-	e.leading, e.end = false, func() { e.opts.Permit.revoke(); stop() }
+	e.lock.end = func() { e.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: (*lock)(e), LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
+		Lock: &e.lock, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.lock.term.RenewDeadline(),
+		RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(until context.Context) { elected <- until }, OnStoppedLeading: e.opts.Permit.revoke},
 	})
 	if err != nil {
@@ -110,7 +106,7 @@ func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	}
 	var election sync.WaitGroup
 	defer election.Wait()
-	defer e.end()
+	defer e.lock.end()
 	election.Go(func() { elector.Run(electing) })
 	select {
 	case until := <-elected:

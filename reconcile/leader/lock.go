@@ -10,27 +10,26 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Elector as client-go's elector sees it, the Lease: a candidate sees it only when it
-// can be had. All methods are called by one goroutine at a time.
-type lock Elector
-
-// Identity implements resourcelock.Interface, as all below do.
-func (l *lock) Identity() string { return l.opts.Identity }
-
-// Describe names the Lease.
-func (l *lock) Describe() string { return l.lease.Describe() }
-
-// RecordEvent does nothing: what is said of leading is in the log.
-func (l *lock) RecordEvent(string) {}
+// lock is the Lease as client-go's elector sees it: a candidate sees it only when it can be had. All
+// methods are called by one goroutine at a time.
+type lock struct {
+	resourcelock.LeaseLock
+	*Elector
+	// term says who may count on the Lease, end ends the candidacy, and with it the Permit.
+	term Term
+	end  func()
+}
 
 // Get returns the Lease to a candidate when nobody can count on it any more, and then as one that
 // is free.
 func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
-	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.lease.Get(ctx); return err })
+	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.LeaseLock.Get(ctx); return err })
 	missing := apierrors.IsNotFound(err)
-	now := time.Now()
+	held, lapsed := l.opts.Permit.state()
+	leading, now := held || lapsed, time.Now()
 	if err == nil {
 		l.term.Saw(now, r)
 		l.saw(r.HolderIdentity, nil)
@@ -38,10 +37,10 @@ func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	switch {
 	case err != nil && !missing:
 		return nil, nil, err
-	case l.leading && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
+	case leading && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
 		l.end()
 		return nil, nil, fmt.Errorf("%q holds the Lease", r.HolderIdentity)
-	case !l.leading && !l.term.MayTake(now):
+	case !leading && !l.term.MayTake(now):
 		return nil, nil, errors.New("another process may count on the Lease")
 	case !missing && r.HolderIdentity != l.opts.Identity:
 		r.HolderIdentity = ""
@@ -49,29 +48,29 @@ func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	return r, raw, err
 }
 
-// Create gets the Lease where there is none.
+// Create implements resourcelock.Interface, as Get and Update do.
 func (l *lock) Create(ctx context.Context, r Record) error {
-	return l.hold(ctx, func(ctx context.Context) error { return l.lease.Create(ctx, r) })
+	return l.write(ctx, r, l.LeaseLock.Create)
 }
 
-// Update gets or renews the Lease. The elector releases the Lease by one without a holder.
+// Update gets, renews or releases the Lease.
 func (l *lock) Update(ctx context.Context, r Record) error {
+	return l.write(ctx, r, l.LeaseLock.Update)
+}
+
+// write gets or renews the Lease; without a holder it is released.
+func (l *lock) write(ctx context.Context, r Record, send func(context.Context, Record) error) error {
 	if r.HolderIdentity == "" {
 		l.opts.Permit.revoke()
-		return l.do(ctx, func(ctx context.Context) error { return l.lease.Update(ctx, r) })
 	}
-	return l.hold(ctx, func(ctx context.Context) error { return l.lease.Update(ctx, r) })
-}
-
-// hold gets or renews the Lease.
-func (l *lock) hold(ctx context.Context, send func(context.Context) error) error {
 	sent := time.Now()
-	if err := l.do(ctx, send); err != nil {
+	if err := l.do(ctx, func(ctx context.Context) error { return send(ctx, r) }); err != nil {
 		return err
 	}
-	l.opts.Permit.extend(l.term.Renewed(sent))
-	l.leading = true
-	l.saw(l.opts.Identity, nil)
+	if r.HolderIdentity != "" {
+		l.opts.Permit.extend(l.term.Renewed(sent))
+	}
+	l.saw(r.HolderIdentity, nil)
 	return nil
 }
 
@@ -81,7 +80,7 @@ func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
 	defer cancel()
 	client, err := l.opts.Client(ctx)
 	if err == nil {
-		l.lease.Client = client.CoordinationV1()
+		l.Client = client.CoordinationV1()
 		err = send(ctx)
 	}
 	switch {

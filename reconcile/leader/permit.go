@@ -17,9 +17,9 @@ var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
 // Permit is the right to write to the ingress cluster until a moment. The zero value permits
 // nothing. All methods are safe for concurrent use.
 type Permit struct {
-	mu    sync.Mutex
-	until time.Time
-	// granted is done when the Permit is revoked; nil while there is nothing to revoke.
+	mu sync.Mutex
+	// until is when it ends by time; zero: it is revoked, which ends granted.
+	until   time.Time
 	granted context.Context
 	end     context.CancelFunc
 }
@@ -28,7 +28,7 @@ type Permit struct {
 func (p *Permit) extend(until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.granted == nil {
+	if p.until.IsZero() {
 		p.granted, p.end = context.WithCancel(context.Background())
 	}
 	p.until = until
@@ -38,19 +38,18 @@ func (p *Permit) extend(until time.Time) {
 func (p *Permit) revoke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.granted == nil {
-		return
+	if !p.until.IsZero() {
+		p.end()
+		p.until = time.Time{}
 	}
-	p.end()
-	p.granted, p.end = nil, nil
 }
 
 // state tells whether the Permit is held, or has ended by time and was not revoked yet.
 func (p *Permit) state() (held, lapsed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	good := lasts(p.until, time.Now())
-	return p.granted != nil && good, p.granted != nil && !good
+	held = lasts(p.until, time.Now())
+	return held, !held && !p.until.IsZero()
 }
 
 // Hold binds a context to the Permit: it is done, with ErrNotLeading as its cause, when the
@@ -59,7 +58,7 @@ func (p *Permit) state() (held, lapsed bool) {
 func (p *Permit) Hold(parent context.Context) (bounded context.Context, release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.granted == nil || !lasts(p.until, time.Now()) {
+	if !lasts(p.until, time.Now()) {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancelCause(parent)

@@ -31,10 +31,9 @@ type Term struct {
 // What remains of the Lease is for clocks that run at different speeds.
 func (t *Term) RenewDeadline() time.Duration { return t.Lease * 2 / 3 }
 
-// Renewed records that a write of the Lease was acknowledged, and returns until when this process
-// may write. That counts from before the request was sent: others count from after it was stored.
+// Renewed returns until when this process may write after a write of the Lease was acknowledged. That
+// counts from before the request was sent: others count from after it was stored.
 func (t *Term) Renewed(sent time.Time) (until time.Time) {
-	t.claimed = time.Time{}
 	return sent.Add(t.RenewDeadline())
 }
 
