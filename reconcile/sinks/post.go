@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -60,12 +59,12 @@ const (
 type client struct {
 	url, agent string
 	auth       Auth
-	last       *http.Client // as long as it is referenced, client-go shares its connection with the next
+	last       http.RoundTripper // as long as it is referenced, client-go shares its connection with the next
 }
 
 // send makes one request. ctx ends with the time that it may take.
 func (c *client) send(ctx context.Context, method string, body []byte) outcome {
-	through, err := c.http()
+	through, err := c.transport()
 	if err != nil {
 		return outcome{result: resultCredentials, err: err}
 	}
@@ -74,7 +73,7 @@ func (c *client) send(ctx context.Context, method string, body []byte) outcome {
 		return outcome{result: resultCredentials, err: errors.New("the URL makes no request")}
 	}
 	req.Header.Set("Content-Type", mediaType)
-	resp, err := through.Do(req)
+	resp, err := through.RoundTrip(req) // which follows no redirect
 	if err != nil {
 		return failure(ctx, err)
 	}
@@ -108,11 +107,8 @@ func judge(resp *http.Response) outcome {
 	return o
 }
 
-// failure says why there was no answer, without the URL, which may hold a secret.
+// failure says why there was no answer.
 func failure(ctx context.Context, err error) outcome {
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err
-	}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return outcome{result: resultStopped, err: context.Cause(ctx)}
@@ -122,10 +118,10 @@ func failure(ctx context.Context, err error) outcome {
 	return outcome{result: resultUnreachable, err: fmt.Errorf("no answer: %.200s", err.Error())}
 }
 
-// http reads the files; as long as they are the same, the connection is. It speaks
+// transport reads the files; as long as they are the same, the connection is. It speaks
 // HTTP/1.1 alone: there is one request at a time, and HTTP/2 would make connection after connection to a
 // receiver that sends it away each time.
-func (c *client) http() (*http.Client, error) {
+func (c *client) transport() (http.RoundTripper, error) {
 	var texts [4][]byte
 	for i, path := range []string{c.auth.BearerTokenFile, c.auth.CAFile, c.auth.CertFile, c.auth.KeyFile} {
 		if path == "" {
@@ -139,14 +135,13 @@ func (c *client) http() (*http.Client, error) {
 			return nil, err
 		}
 	}
-	through, err := rest.HTTPClientFor(&rest.Config{
+	through, err := rest.TransportFor(&rest.Config{
 		UserAgent: c.agent, BearerToken: string(texts[0]), DisableCompression: true,
 		TLSClientConfig: rest.TLSClientConfig{CAData: texts[1], CertData: texts[2], KeyData: texts[3], NextProtos: []string{"http/1.1"}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(c.auth.CAFile+" "+c.auth.CertFile+" "+c.auth.KeyFile), err)
 	}
-	through.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.last = through
 	return through, nil
 }

@@ -70,7 +70,7 @@ func (s *Set) Configure(specs []Spec) {
 			s.sinks = append(s.sinks, former[at])
 			continue
 		}
-		one := newSink(spec, &s.opts)
+		one := newSink(spec, &s.opts, &s.mu)
 		if s.sinks = append(s.sinks, one); s.begin != nil {
 			s.begin(one)
 		}
@@ -114,7 +114,7 @@ func (s *Set) Tell(key syncer.Key, labels map[string]string, backends func() []p
 	}
 	at := time.Now()
 	for _, one := range s.sinks {
-		one.tell(key, labels, now, at)
+		one.lockedTell(key, labels, now, at)
 	}
 }
 
@@ -123,15 +123,13 @@ func (s *Set) Status() (all []metrics.SinkStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.sinks {
-		all = append(all, one.report(time.Now()))
+		all = append(all, one.lockedReport(time.Now()))
 	}
 	return all
 }
 
-// report returns the state of the sink. What is refused counts in no lag.
-func (s *sink) report(now time.Time) metrics.SinkStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// lockedReport returns the state of the sink. What is refused counts in no lag.
+func (s *sink) lockedReport(now time.Time) metrics.SinkStatus {
 	out := s.status
 	for _, is := range s.services {
 		if is.now != nil {

@@ -69,18 +69,19 @@ type sink struct {
 	limit                int
 	backoff, inventories wait.Backoff
 
-	mu sync.Mutex
+	mu *sync.Mutex // that of the Set
 	// All below is guarded by mu; pending are the services that have a due.
 	services, pending map[syncer.Key]*state // of all replicas; a nil now is one that is not told
 	generation        int64
 	status            metrics.SinkStatus
 }
 
-func newSink(spec Spec, o *Options) *sink {
+func newSink(spec Spec, o *Options, mu *sync.Mutex) *sink {
 	s := &sink{
-		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses, inventories: pauses, stop: func() {},
-		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
-		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: metrics.SinkStatus{Name: spec.Name, State: "standby"},
+		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), stop: func() {},
+		client: &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
+		limit:  maxBatch, backoff: pauses, inventories: pauses,
+		mu: mu, services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: metrics.SinkStatus{Name: spec.Name, State: "standby"},
 	}
 	if where, err := url.Parse(spec.URL); err == nil { // a query may hold a secret
 		where.RawQuery, where.User, where.Fragment = "", nil, ""
@@ -89,10 +90,8 @@ func newSink(spec Spec, o *Options) *sink {
 	return s
 }
 
-// tell records what a replica is; nil: it does not exist, nor does one that is not selected.
-func (s *sink) tell(key syncer.Key, labels map[string]string, now *service, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// lockedTell records what a replica is; nil: it does not exist, nor does one that is not selected.
+func (s *sink) lockedTell(key syncer.Key, labels map[string]string, now *service, at time.Time) {
 	if !s.spec.Selects(key, labels) {
 		now = nil
 	}
@@ -122,7 +121,7 @@ func (s *sink) lockedSchedule(is *state, at time.Time) {
 		}
 	}
 	switch {
-	case is.acked != unknown && is.acked.equal(is.now):
+	case is.acked.equal(is.now):
 		is.due = time.Time{}
 	case is.due.IsZero() || takes != is.takes || is.due.After(at.Add(window)):
 		is.due = at.Add(window)

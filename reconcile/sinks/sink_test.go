@@ -479,7 +479,7 @@ func TestSelectionAndConfiguration(t *testing.T) {
 		if s := w.set.Status(); s[0].URL != "https://lb.example.com/in" || s[0].State == "standby" {
 			t.Errorf("%+v", s)
 		}
-		if one.report(time.Now()).State != "standby" {
+		if one.status.State != "standby" {
 			t.Error("the former is told still")
 		}
 		if w.set.Configure(nil); len(w.set.Status()) > 0 {
