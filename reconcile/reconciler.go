@@ -122,7 +122,7 @@ func New(o Options) *Reconciler {
 		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
 	})
 	r.core = NewCore(o.Source, r.Cache, o.Metrics.Workqueue())
-	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
+	r.writer = write.New(o.Write.Get, o.Instance, o.Metrics.Write)
 	return r
 }
 

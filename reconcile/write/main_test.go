@@ -47,13 +47,10 @@ func newBench(t *testing.T, server *apitest.Server) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, server: server, session: session}
-	b.Writer = New(func(context.Context) (Session, error) { return session, nil }, "test", b)
+	b.Writer = New(func(context.Context) (*kube.Session, error) { return session, nil }, "test", func(kind, verb string, result metrics.WriteResult) {
+		b.written = append(b.written, fmt.Sprint(verb, " ", kind, " ", result))
+	})
 	return b
-}
-
-// Write implements Observer.
-func (b *bench) Write(kind, verb string, result metrics.WriteResult) {
-	b.written = append(b.written, fmt.Sprint(verb, " ", kind, " ", result))
 }
 
 // inLane is the action with another lane, which only package plan chooses.

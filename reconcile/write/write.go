@@ -36,31 +36,20 @@ func Deadline(a *plan.Action) time.Duration {
 	return otherDeadline
 }
 
-// Session is what a Writer needs of a *kube.Session.
-type Session interface {
-	Clientset() kubernetes.Interface
-	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (kube.Object, error)
-}
-
-// Observer is called for each request that was sent; *metrics.Metrics is one.
-type Observer interface {
-	Write(kind, verb string, result metrics.WriteResult)
-}
-
 // Writer sends actions; nothing else in Tributary changes objects of replicas. It is safe for
 // concurrent use.
 //
 // It uses the REST clients below the typed ones, which would wait out a server's Retry-After
 // inside the call, with the place held.
 type Writer struct {
-	session  func(context.Context) (Session, error)
+	session  func(context.Context) (*kube.Session, error)
 	instance string
-	observer Observer
+	observe  func(kind, verb string, result metrics.WriteResult)
 }
 
-// New returns a Writer for an installation. session is called for each request.
-func New(session func(context.Context) (Session, error), instance string, observer Observer) *Writer {
-	return &Writer{session: session, instance: instance, observer: observer}
+// New returns a Writer for an installation. session is called for each request, observe after it.
+func New(session func(context.Context) (*kube.Session, error), instance string, observe func(kind, verb string, result metrics.WriteResult)) *Writer {
+	return &Writer{session: session, instance: instance, observe: observe}
 }
 
 // Send sends one action, within a deadline of seconds. o is the object as it is known to be
@@ -76,24 +65,35 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 		o, err = w.send(ctx, session.Clientset(), &a)
 	}
 	result := Meaning(err)
-	w.observer.Write(a.Kind.String(), a.Verb.String(), result)
+	w.observe(a.Kind.String(), a.Verb.String(), result)
 	if err == nil {
 		return o, nil
 	}
 	if reached && Outdated(result) {
-		o = w.read(ctx, session, &a)
+		current, unknown := session.Ask(ctx, cache.Kinds[a.Kind].Resource, syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
+		if o = cache.Decode(current, w.instance); current == nil && unknown == nil {
+			o = Gone(&a)
+		}
 	}
 	return o, fmt.Errorf("%s %s in the ingress cluster: %w", a.Verb, a.Object(), err)
 }
 
 // send makes the request of an action.
 func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.Action) (*cache.Object, error) {
-	r := request(client, a)
-	if a.Verb == plan.Delete {
-		r = r.Body(Deletion(a))
-	} else {
-		r = r.Body(Render(a, w.instance))
+	through := client.CoreV1().RESTClient()
+	if a.Kind == plan.KindEndpointSlice {
+		through = client.DiscoveryV1().RESTClient()
 	}
+	var r *rest.Request
+	switch a.Verb {
+	case plan.Create:
+		r = through.Post().Body(Render(a, w.instance))
+	case plan.Update:
+		r = through.Put().Name(a.Name).Body(Render(a, w.instance))
+	default:
+		r = through.Delete().Name(a.Name).Body(Deletion(a))
+	}
+	r = r.MaxRetries(0).Resource(cache.Kinds[a.Kind].Resource.Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
 	answer, err := r.Do(ctx).Get()
 	if err != nil {
 		return nil, err
@@ -123,35 +123,3 @@ func Gone(a *plan.Action) *cache.Object {
 	}
 	return &cache.Object{Object: a.Object(), Replica: a.Replica, UID: a.UID, Gone: true}
 }
-
-// read gets the object of that name; nil where the cluster does not tell.
-func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
-	object, err := session.Ask(ctx, cache.Kinds[a.Kind].Resource, syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
-	switch {
-	case err != nil:
-	case object == nil:
-		return Gone(a)
-	default:
-		return cache.Decode(object, w.instance)
-	}
-	return nil
-}
-
-func request(client kubernetes.Interface, a *plan.Action) *rest.Request {
-	through := client.CoreV1().RESTClient()
-	if a.Kind == plan.KindEndpointSlice {
-		through = client.DiscoveryV1().RESTClient()
-	}
-	var r *rest.Request
-	switch a.Verb {
-	case plan.Create:
-		r = through.Post()
-	case plan.Update:
-		r = through.Put().Name(a.Name)
-	default:
-		r = through.Delete().Name(a.Name)
-	}
-	return r.MaxRetries(0).Resource(cache.Kinds[a.Kind].Resource.Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
-}
-
-var _ Session = (*kube.Session)(nil)
