@@ -126,7 +126,7 @@ type inventory struct {
 }
 
 // event makes an event of the sink. generation is in data, too.
-func (s *sink) event(kind, subject string, generation int64, at time.Time, data any) []byte {
+func (s *sink) event(kind, subject string, generation int64, at time.Time, data any) json.RawMessage {
 	return marshal(event{
 		SpecVersion: "1.0", ID: s.spec.Name + "/" + strconv.FormatInt(generation, 10), Source: "/tributary/" + s.opts.Instance, Type: kind, Subject: subject,
 		Time: at.UTC().Format("2006-01-02T15:04:05.000Z"), ContentType: "application/json", Data: marshal(data),
@@ -134,7 +134,7 @@ func (s *sink) event(kind, subject string, generation int64, at time.Time, data 
 }
 
 // document makes the event that tells of a Service; nil: it is not there.
-func (s *sink) document(key syncer.Key, now *service, generation int64, at time.Time) []byte {
+func (s *sink) document(key syncer.Key, now *service, generation int64, at time.Time) json.RawMessage {
 	kind, endpoints := typeDeleted, json.RawMessage("[]")
 	if now != nil {
 		kind, endpoints = typeUpdated, now.endpoints

@@ -4,9 +4,9 @@
 package sinks
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math"
 	"net/http"
@@ -177,7 +177,7 @@ func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.D
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if bound, release, held := s.opts.Hold(ctx); held {
-		o = s.client.send(bound, http.MethodPost, slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]")))
+		o = s.client.send(bound, http.MethodPost, marshal(events))
 		release()
 	}
 	s.opts.Observe(s.spec.Name, string(o.result))
@@ -187,13 +187,13 @@ func (s *sink) step(ctx context.Context, all func() ([]syncer.Key, bool)) time.D
 
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is removed.
-func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*state, events []json.RawMessage, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
 	if !now.Before(s.inventory) {
 		if text := s.lockedInventory(now, all); text != nil {
-			return nil, [][]byte{text}, 0
+			return nil, []json.RawMessage{text}, 0
 		}
 		s.inventory = now.Add(time.Second) // not at each change: comparisons wait while all replicas are gathered
 	}
@@ -226,7 +226,7 @@ func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*st
 }
 
 // lockedInventory names all Services. It is nil while not every replica is known.
-func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) []byte {
+func (s *sink) lockedInventory(now time.Time, all func() ([]syncer.Key, bool)) json.RawMessage {
 	keys, known := all()
 	if !known || slices.ContainsFunc(keys, func(key syncer.Key) bool { return s.services[key] == nil }) {
 		return nil
