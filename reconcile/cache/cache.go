@@ -161,17 +161,20 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 // Published returns what is published of a member: the endpoints of its slices of ours, without
 // ports. A replica with a slice of the member is included, even if the slice is empty.
 func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
+	var found []*Object
 	c.mu.RLock()
-	defer c.mu.RUnlock()
-	all := map[syncer.Key][]syncer.Endpoint{}
 	for key, of := range c.slices {
 		for _, o := range of {
-			if by := syncer.ClusterOf(key.Name, o.Name); !o.Owned || by != "" && by != member { // not decoded for that
-				continue
+			if by := syncer.ClusterOf(key.Name, o.Name); o.Owned && (by == "" || by == member) { // others are not decoded
+				found = append(found, o)
 			}
-			if s := o.slice(); plan.MemberOf(key, &s) == member {
-				all[key] = append(all[key], s.Endpoints...)
-			}
+		}
+	}
+	c.mu.RUnlock()
+	all := map[syncer.Key][]syncer.Endpoint{}
+	for _, o := range found {
+		if s := o.slice(); plan.MemberOf(o.Replica, &s) == member {
+			all[o.Replica] = append(all[o.Replica], s.Endpoints...)
 		}
 	}
 	return all
