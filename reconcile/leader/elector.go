@@ -42,31 +42,24 @@ type Options struct {
 }
 
 // Elector takes part in an election. Run may be called once; State is safe for concurrent use.
-type Elector struct {
-	opts Options
-	lock lock
-
-	mu    sync.Mutex
-	state metrics.LeaderStatus // guarded by mu; whether it leads the Permit tells
-}
+type Elector struct{ lock lock }
 
 // New returns an Elector that does nothing until Run.
 func New(o Options) *Elector {
-	e := &Elector{opts: o}
-	e.lock = lock{Elector: e, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
+	e := &Elector{lock{opts: o, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}}
 	e.lock.LeaseMeta, e.lock.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
 	e.lock.LockConfig.Identity = o.Identity
-	e.state = metrics.LeaderStatus{State: "standby", Since: time.Now().UTC(), Identity: o.Identity, Lease: e.lock.Describe()}
+	e.lock.state = metrics.LeaderStatus{State: "standby", Since: time.Now().UTC(), Identity: o.Identity, Lease: e.lock.Describe()}
 	return e
 }
 
 // State returns what is known now.
 func (e *Elector) State() metrics.LeaderStatus {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.state
-	switch held, _ := e.opts.Permit.state(); {
-	case held && e.opts.Disabled:
+	e.lock.mu.Lock()
+	defer e.lock.mu.Unlock()
+	s := e.lock.state
+	switch held, _ := e.lock.opts.Permit.state(); {
+	case held && e.lock.opts.Disabled:
 		s.State = "alone"
 	case held:
 		s.State = "leading"
@@ -80,9 +73,9 @@ func (e *Elector) State() metrics.LeaderStatus {
 // context that is done when leadership, or ctx, ends; the Permit is held from before. At the
 // end of ctx lead is waited for, while the Lease is renewed, and only then is it released.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
-	defer e.opts.Permit.revoke()
-	if e.opts.Disabled {
-		e.opts.Permit.extend(time.Now().AddDate(100, 0, 0))
+	defer e.lock.opts.Permit.revoke()
+	if e.lock.opts.Disabled {
+		e.lock.opts.Permit.extend(time.Now().AddDate(100, 0, 0))
 		lead(ctx)
 		return
 	}
@@ -95,11 +88,11 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	elected := make(chan context.Context, 1)
-	e.lock.end = func() { e.opts.Permit.revoke(); stop() }
+	e.lock.end = func() { e.lock.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &e.lock, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.lock.term.RenewDeadline(),
-		RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20), ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(until context.Context) { elected <- until }, OnStoppedLeading: e.opts.Permit.revoke},
+		Lock: &e.lock, LeaseDuration: e.lock.opts.LeaseDuration, RenewDeadline: e.lock.term.RenewDeadline(),
+		RetryPeriod: min(retryPeriod, e.lock.opts.LeaseDuration/20), ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(until context.Context) { elected <- until }, OnStoppedLeading: e.lock.opts.Permit.revoke},
 	})
 	if err != nil {
 		panic("leader election: " + err.Error()) // of constants, and a duration that the configuration validates
@@ -121,8 +114,8 @@ func (e *Elector) candidacy(ctx context.Context, lead func(context.Context)) {
 
 // changed records and logs that this process begins or ceases to lead.
 func (e *Elector) changed(what string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.state.Since = time.Now().UTC()
-	e.opts.Logger.Info(what, "lease", e.state.Lease, "identity", e.state.Identity)
+	e.lock.mu.Lock()
+	defer e.lock.mu.Unlock()
+	e.lock.state.Since = time.Now().UTC()
+	e.lock.opts.Logger.Info(what, "lease", e.lock.state.Lease, "identity", e.lock.state.Identity)
 }

@@ -162,7 +162,7 @@ func (p *process) run(t *testing.T) {
 			p.led++
 			p.mu.Unlock()
 			if !p.mayWrite() {
-				t.Errorf("%s leads without the permit", p.elector.opts.Identity)
+				t.Errorf("%s leads without the permit", p.elector.lock.opts.Identity)
 			}
 			<-ctx.Done()
 			time.Sleep(p.wind)

@@ -7,20 +7,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"tributary.dev/tributary/metrics"
 )
 
 // lock is the Lease as client-go's elector sees it: a candidate sees it only when it can be had. All
-// methods are called by one goroutine at a time.
+// exported methods are called by one goroutine at a time.
 type lock struct {
 	resourcelock.LeaseLock
-	*Elector
+	opts Options
 	// term says who may count on the Lease, end ends the candidacy, and with it the Permit.
 	term Term
 	end  func()
+
+	mu    sync.Mutex
+	state metrics.LeaderStatus // guarded by mu; whether it leads the Permit tells
 }
 
 // Get returns the Lease to a candidate when nobody can count on it any more, and then as one that
