@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -34,10 +35,12 @@ type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	relist func()
+	rules  *rules.Set // that its pods are matched with
 }
 
-// follow starts and ends streams so that those of scopes run, and has some listed again meanwhile.
-func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []member.Scope) {
+// follow starts and ends streams so that those of scopes run. With other rules pods are listed again
+// meanwhile (T7).
+func (m *Member) follow(running map[member.Scope]*stream, scopes []member.Scope, rules *rules.Set) {
 	for scope, s := range running {
 		if !slices.Contains(scopes, scope) {
 			s.cancel()
@@ -46,11 +49,14 @@ func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []membe
 		}
 	}
 	for _, scope := range scopes {
-		if s := running[scope]; s == nil {
-			running[scope] = m.stream(scope)
-		} else if slices.Contains(relist, scope) {
+		s := running[scope]
+		if s == nil {
+			s = m.stream(scope)
+			running[scope] = s
+		} else if scope.Kind == member.Pods && s.rules != rules {
 			s.relist()
 		}
+		s.rules = rules
 	}
 }
 

@@ -129,7 +129,12 @@ func (s *State) Listed() bool {
 			return false
 		}
 	}
-	return !s.starting()
+	for scope, st := range s.streams {
+		if scope.Kind <= Services && !st.compared {
+			return false
+		}
+	}
+	return true
 }
 
 // Open reports whether a question is still open.
