@@ -83,18 +83,6 @@ func (m *Member) run() {
 	m.tasks.Wait()
 }
 
-// begin starts what steps have asked for.
-func (m *Member) begin(streams map[member.Scope]*stream) {
-	m.mu.Lock()
-	scopes, asks, rules := m.state.Scopes(), m.asks, m.settings.Rules
-	m.asks = nil
-	m.mu.Unlock()
-	for _, q := range asks {
-		m.tasks.Go(func() { m.ask(q) })
-	}
-	m.follow(streams, scopes, rules)
-}
-
 // tick tells the state the time, and how far the member's clock is off.
 func (m *Member) tick() {
 	var ahead time.Duration

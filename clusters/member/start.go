@@ -13,12 +13,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// settled reports whether what is published was compared with the lists of a namespace.
-func (s *State) settled(namespace string) bool {
-	pods, services := s.stream(Pods, namespace), s.stream(Services, namespace)
-	return pods != nil && pods.compared && services.compared
-}
-
 // asPublished reports whether the share is what is published of a replica, in a namespace that is
 // followed: its Service, its pods or its hand-written endpoints are not known yet.
 func (s *State) asPublished(replica syncer.Key) bool {
@@ -34,7 +28,8 @@ func (s *State) comparePublished(all Published, o *step) {
 	o.Bulk = true
 	c := &Cause{Kind: "Cluster", Event: "listed", Arrived: s.now}
 	mark := func(replica syncer.Key) {
-		if !s.settled(replica.Namespace) || s.asPublished(replica) {
+		pods, services := s.stream(Pods, replica.Namespace), s.stream(Services, replica.Namespace)
+		if pods == nil || !pods.compared || !services.compared || s.asPublished(replica) {
 			o.add(replica, syncer.Addition, c)
 		}
 	}
