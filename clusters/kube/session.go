@@ -93,9 +93,6 @@ func (s *Session) connect(ctx context.Context, cfg *rest.Config, observe func(ht
 // than 8 MiB fail. There is no limit of requests a second.
 func (s *Session) Clientset() kubernetes.Interface { return s.clientset }
 
-// Host is the address of the server as configured; it holds no secret.
-func (s *Session) Host() string { return s.host }
-
 // Identity is the UID of the cluster's namespace kube-system, by which it is known; "" while
 // that is unknown.
 func (s *Session) Identity() string { return s.pin.Known() }
@@ -110,34 +107,24 @@ func (s *Session) LastContact() time.Time { return time.Unix(0, s.pool.heard.las
 // Close ends all requests and connections. It may be called more than once. A nil *Session is closed.
 func (s *Session) Close() {
 	if s != nil {
-		s.leave()
 		s.pool.close()
 	}
 }
 
-// leave closes each connection when nothing is under way over it: requests, or a watch.
-func (s *Session) leave() {
+// retire has no new request sent over connections that showed the identity of their cluster at least that
+// long ago. Each is closed when nothing is under way over it: requests, or a watch.
+func (s *Session) retire(age time.Duration) {
 	if s != nil {
-		s.pool.renew(0)
-	}
-}
-
-// renew sends all requests from now on over connections that have just shown the identity of
-// their cluster.
-func (s *Session) renew() {
-	if s != nil {
-		s.pool.renew(justProved)
+		s.pool.retire(age)
 	}
 }
 
 // client is the client that a resource is read with.
-func (s *Session) client(r Resource) *rest.RESTClient {
-	api := s.clientset.CoreV1().RESTClient()
+func (s *Session) client(r Resource) rest.Interface {
 	if r.Group == discoveryv1.GroupName {
-		api = s.clientset.DiscoveryV1().RESTClient()
+		return s.clientset.DiscoveryV1().RESTClient()
 	}
-	client, _ := api.(*rest.RESTClient)
-	return client
+	return s.clientset.CoreV1().RESTClient()
 }
 
 // Version is that of the server, such as "v1.36.3"; "" where it does not say.
