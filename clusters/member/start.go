@@ -44,9 +44,15 @@ func (s *State) comparePublished(all Published, o *step) {
 	for _, st := range s.streams {
 		st.compared = st.listed
 	}
+	// The published endpoint itself is not stored: it is read from the cache when the replica is compared.
 	s.publishedIn = map[syncer.Key][]syncer.Key{}
 	for _, replica := range published {
-		s.index(replica, all[replica])
+		asPublished := s.stream(Pods, replica.Namespace) != nil && s.asPublished(replica)
+		for i := range all[replica] {
+			if e := &all[replica][i]; podTarget(e) && (asPublished || s.asking.about(e)) { // news of it may change that
+				s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], replica)
+			}
+		}
 	}
 	s.reuse(o)
 }
@@ -155,20 +161,6 @@ func (s *State) listedServices(st *stream, e *Listed[syncer.Service], o *step) {
 
 // podTarget reports whether an endpoint names a pod that can be asked for.
 func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() && e.Target.UID != "" }
-
-// index notes in which replica a pod is published, if news of the pod may change that. The published
-// endpoint itself is not stored: it is read from the cache when the replica is compared.
-func (s *State) index(replica syncer.Key, endpoints []syncer.Endpoint) {
-	if s.stream(Pods, replica.Namespace) == nil {
-		return
-	}
-	asPublished := s.asPublished(replica)
-	for i := range endpoints {
-		if e := &endpoints[i]; podTarget(e) && (asPublished || s.asking.about(e)) {
-			s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], replica)
-		}
-	}
-}
 
 // podChanged marks the replicas dirty in which a pod, or an address of it, is published.
 func (s *State) podChanged(key syncer.Key, after *syncer.Pod, c *Cause, o *step) {
