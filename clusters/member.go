@@ -75,21 +75,16 @@ func (m *Member) run() {
 		select {
 		case <-m.ctx.Done():
 		case <-ticker.C:
-			m.tick()
+			var ahead time.Duration
+			if session := m.access.Current(); session != nil {
+				ahead = session.ClockOffset()
+			}
+			m.step(member.Tick{Ahead: ahead})
 		case <-m.work:
 		}
 	}
 	m.access.Close()
 	m.tasks.Wait()
-}
-
-// tick tells the state the time, and how far the member's clock is off.
-func (m *Member) tick() {
-	var ahead time.Duration
-	if session := m.access.Current(); session != nil {
-		ahead = session.ClockOffset()
-	}
-	m.step(member.Tick{Ahead: ahead})
 }
 
 // step applies an event to the state, reports the replicas that it dirties, and collects what is to

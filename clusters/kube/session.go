@@ -43,9 +43,6 @@ type Session struct {
 	clientset     *kubernetes.Clientset
 }
 
-// contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
-const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-
 // Open connects, and checks the identity of the cluster before anything is read. cfg is not
 // changed. Its QPS is ignored: there is no limit of requests on our side.
 // The error wraps ErrOtherCluster where another cluster answers.
@@ -56,37 +53,22 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, contentTypes
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // for proxies that speak only that
 	cfg.WarningHandler = rest.NoWarnings{} // each answer about v1 Endpoints has one
 	cfg.RateLimiter, cfg.QPS = nil, -1     // 0 would mean client-go's five requests a second
-	if err := s.connect(ctx, cfg, o.Wrap); err != nil {
+	client, err := s.newClient(ctx, cfg, o.Wrap)
+	if err == nil {
+		s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
-	var err error
 	if s.version, err = s.askVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// connect builds transport and clients.
-func (s *Session) connect(ctx context.Context, cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) error {
-	tc, err := cfg.TransportConfig()
-	if err != nil {
-		return err
-	}
-	transport, err := newTransport(tc)
-	if err != nil {
-		return err
-	}
-	s.pool = newPool(transport, s.prove)
-	client, err := newClient(ctx, cfg, tc, s.pool, observe)
-	if err != nil {
-		return err
-	}
-	s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
-	return err
 }
 
 // Clientset is the typed client. Its requests end with their context alone, and answers of more

@@ -59,10 +59,19 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	return t, nil
 }
 
-// newClient sends requests, from the inside out, through the pool, the credential, and what
+// newClient sends requests, from the inside out, through the session's pool, the credential, and what
 // observes. A redirection is not followed: the credential is for nobody else.
-func newClient(ctx context.Context, cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
-	rt, err := transport.HTTPWrappersForConfig(tc, p)
+func (s *Session) newClient(ctx context.Context, cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
+	tc, err := cfg.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	connections, err := newTransport(tc)
+	if err != nil {
+		return nil, err
+	}
+	s.pool = newPool(connections, s.prove)
+	rt, err := transport.HTTPWrappersForConfig(tc, s.pool)
 	if err != nil {
 		return nil, err
 	}
