@@ -54,9 +54,10 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
 	cfg.ContentType = runtime.ContentTypeProtobuf
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // for proxies that speak only that
-	cfg.WarningHandler = rest.NoWarnings{}                                               // each answer about v1 Endpoints has one
-	cfg.RateLimiter, cfg.QPS = nil, -1                                                   // 0 would mean client-go's five requests a second
+	// JSON is for proxies that speak only that.
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg.WarningHandler = rest.NoWarnings{} // each answer about v1 Endpoints has one
+	cfg.RateLimiter, cfg.QPS = nil, -1     // 0 would mean client-go's five requests a second
 	client, err := s.newClient(ctx, cfg, o.Wrap)
 	if err == nil {
 		s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
