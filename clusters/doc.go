@@ -6,8 +6,8 @@
 //
 // A newcomer starts at Set (set.go): it runs the members of the configuration, and returns
 // their shares of a replica. Every event enters a member's state through Member.step
-// (member.go), and Member.begin starts what steps have asked for: its streams (streams.go)
-// and its questions (asking.go).
+// (member.go), and Member.begin starts what steps have asked for: its streams and its
+// questions (streams.go).
 //
 // What never happens here: a decision about what exists or is gone. Of the ingress cluster
 // only what is published of a member is known here, and the caller reads that. Members share

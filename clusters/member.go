@@ -44,9 +44,7 @@ type Member struct {
 	settings Settings
 	decoder  *decode.Decoder
 	noted    metrics.ClusterStatus // without what status takes from the others
-	// What steps have asked for and is not started.
-	asks   []member.Question
-	relist []member.Scope
+	asks     []member.Question     // that steps have asked for and are not started
 }
 
 // newMember returns a member with a UID; empty: it is not known yet. It ends with ctx.
@@ -77,33 +75,16 @@ func (m *Member) run() {
 		select {
 		case <-m.ctx.Done():
 		case <-ticker.C:
-			m.tick()
+			var ahead time.Duration
+			if session := m.access.Current(); session != nil {
+				ahead = session.ClockOffset()
+			}
+			m.step(member.Tick{Ahead: ahead})
 		case <-m.work:
 		}
 	}
 	m.access.Close()
 	m.tasks.Wait()
-}
-
-// begin starts what steps have asked for.
-func (m *Member) begin(streams map[member.Scope]*stream) {
-	m.mu.Lock()
-	scopes, asks, relist := m.state.Scopes(), m.asks, m.relist
-	m.asks, m.relist = nil, nil
-	m.mu.Unlock()
-	for _, q := range asks {
-		m.tasks.Go(func() { m.ask(q) })
-	}
-	m.follow(streams, scopes, relist)
-}
-
-// tick tells the state the time, and how far the member's clock is off.
-func (m *Member) tick() {
-	var ahead time.Duration
-	if session := m.access.Current(); session != nil {
-		ahead = session.ClockOffset()
-	}
-	m.step(member.Tick{Ahead: ahead})
 }
 
 // step applies an event to the state, reports the replicas that it dirties, and collects what is to
@@ -112,10 +93,9 @@ func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
 	m.asks = append(m.asks, effects.Ask...)
-	m.relist = append(m.relist, effects.Relist...)
 	listed := effects.ScopesChanged && m.lockedNote()
 	m.mu.Unlock()
-	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
+	if effects.ScopesChanged || len(effects.Ask) > 0 {
 		signal(m.work)
 	}
 	if effects.WantPublished {

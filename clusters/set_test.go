@@ -252,7 +252,7 @@ func TestStartAsksForWhatIsPublished(t *testing.T) {
 		s.set.Apply(nil)
 		s.set.Apply(s.settings())
 		s.want("10.0.0.1, 10.0.0.2")
-		s.wantState(StateLive, ReasonMissing)
+		s.wantState(StateLive, "Missing")
 		s.api.with(func() { s.api.refuse = nil })
 		s.pass(2 * time.Second)
 		s.want("10.0.0.1")
@@ -296,7 +296,7 @@ func TestSettingsBeginAnewOnlyWhatChanged(t *testing.T) {
 		s.want("10.0.0.1, 10.0.0.2")
 		s.set.Apply(s.settings(func(o *Settings) { o.Cluster.Drain = true }))
 		s.want("10.0.0.1 reserve, 10.0.0.2 reserve")
-		s.wantState(StateLive, ReasonDrained)
+		s.wantState(StateLive, "Drained")
 		s.set.Apply(s.settings())
 		s.want("10.0.0.1, 10.0.0.2")
 		if s.api.count("list pods") != 1 {
@@ -333,7 +333,7 @@ func TestRefusedNamespaceRetainsWhatIsPublished(t *testing.T) {
 		s.set.Apply(s.settings(two))
 		s.want("10.0.0.1")
 		s.pass(time.Second)
-		s.wantState(StateLive, ReasonRefused)
+		s.wantState(StateLive, "Refused")
 		if share := s.set.Give(syncer.Key{Namespace: "other", Name: "api"})[0]; share.Listed || !share.SourceOpen {
 			t.Errorf("the share of a refused namespace is %+v", share)
 		}
@@ -379,7 +379,7 @@ func TestAnotherClusterIsNotHeardBeforeItIsAccepted(t *testing.T) {
 			o.Access.REST, o.Access.Hash, o.Annotations = other.config("b"), "b", []string{"example.com/*"}
 		}))
 		s.pass(5 * time.Second)
-		s.wantState(StateOtherCluster, ReasonOtherCluster)
+		s.wantState(StateOtherCluster, "OtherCluster")
 		s.want("10.0.0.1")
 		s.record = "uid-b"
 		s.set.Recorded("a")
@@ -402,7 +402,7 @@ func TestNewLeaderBeginsAnewWithWhatItDoesNotFollow(t *testing.T) {
 		s.api.with(func() { s.api.refuse = func(*http.Request) int { return http.StatusServiceUnavailable } })
 		s.api.compact()
 		s.pass(time.Minute)
-		s.wantState(StateUnreachable, ReasonUnreachable)
+		s.wantState(StateUnreachable, "Unreachable")
 		s.set.Lead()
 		if s.set.AllListed() {
 			t.Error("a member that is not followed did not begin anew")
@@ -410,7 +410,7 @@ func TestNewLeaderBeginsAnewWithWhatItDoesNotFollow(t *testing.T) {
 		s.want("10.0.0.1")
 		s.pass(time.Hour)
 		s.want("10.0.0.1 reserve")
-		s.wantState(StateUnreachable, ReasonUnreachable, ReasonStale)
+		s.wantState(StateUnreachable, "Unreachable", "Stale")
 		s.api.with(func() { s.api.refuse = nil })
 		s.pass(time.Minute)
 		s.want("10.0.0.1")

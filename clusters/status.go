@@ -26,17 +26,6 @@ const (
 	StateOtherCluster = "other cluster"
 )
 
-// The reasons of the conditions of a member; a metric label, so the set is closed.
-const (
-	ReasonUnreachable  = "Unreachable"
-	ReasonRefused      = "Refused"
-	ReasonOtherCluster = "OtherCluster"
-	ReasonKubeconfig   = "Kubeconfig"
-	ReasonMissing      = "Missing"
-	ReasonDrained      = "Drained"
-	ReasonStale        = "Stale"
-)
-
 // lockedNote notes the state of the member, and reports whether it has become listed.
 func (m *Member) lockedNote() (listed bool) {
 	s := m.state.Status()
@@ -100,7 +89,7 @@ func (m *Member) status() metrics.ClusterStatus {
 	out.Services, out.Pods, out.Missing = counts.Replicas, counts.Pods, s.Missing
 	out.Endpoints = metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve, NotReady: counts.NotReady, Terminating: counts.Terminating}
 	out.Conditions, out.Native = conditions(&s, &settings, out.State), m.native.Status()
-	if s.Drained || s.Stale {
+	if settings.Cluster.Drain || s.Stale {
 		out.Endpoints.Ready, out.Endpoints.Reserve = 0, counts.Ready+counts.Reserve
 	}
 	if !s.Since.IsZero() {
@@ -115,17 +104,18 @@ func (m *Member) status() metrics.ClusterStatus {
 	return out
 }
 
-// conditions are what is wrong with a member, or doubted of it, the gravest first.
+// conditions are what is wrong with a member, or doubted of it, the gravest first. The reasons are a
+// metric label, so the set is closed.
 func conditions(s *member.Status, settings *Settings, state string) (all []metrics.Condition) {
 	add := func(holds bool, reason, message string) {
 		if holds {
 			all = append(all, metrics.Condition{Reason: reason, Message: message})
 		}
 	}
-	add(state == StateOtherCluster, ReasonOtherCluster, "another cluster answers: nothing of it is used; if it is meant, take the member's line out of the record of identities")
-	add(state == StateUnreachable, ReasonUnreachable, "its endpoints stay as they were")
+	add(state == StateOtherCluster, "OtherCluster", "another cluster answers: nothing of it is used; if it is meant, take the member's line out of the record of identities")
+	add(state == StateUnreachable, "Unreachable", "its endpoints stay as they were")
 	if err := settings.Access.Err; err != nil {
-		add(true, ReasonKubeconfig, err.Error())
+		add(true, "Kubeconfig", err.Error())
 	}
 	var refused []string
 	for _, stream := range s.Streams {
@@ -133,10 +123,10 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 			refused = append(refused, strings.TrimRight(stream.Scope.Kind.String()+" "+stream.Scope.Namespace, " "))
 		}
 	}
-	add(len(refused) > 0, ReasonRefused, "may not be read: "+strings.Join(refused, ", ")+"; their endpoints stay as they were")
-	add(s.Missing > 0, ReasonMissing, "lists lacked objects that are asked for")
-	add(s.Stale, ReasonStale, "out of sight for staleAfter: its endpoints serve where nobody else does")
-	add(s.Drained, ReasonDrained, "drained: its endpoints serve where nobody else does")
+	add(len(refused) > 0, "Refused", "may not be read: "+strings.Join(refused, ", ")+"; their endpoints stay as they were")
+	add(s.Missing > 0, "Missing", "lists lacked objects that are asked for")
+	add(s.Stale, "Stale", "out of sight for staleAfter: its endpoints serve where nobody else does")
+	add(settings.Cluster.Drain, "Drained", "drained: its endpoints serve where nobody else does")
 	return all
 }
 

@@ -3,16 +3,21 @@
 
 package clusters
 
+//lint:file-ignore SA1019 core/v1 Endpoints are what people write by hand
+
 import (
 	"context"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -34,10 +39,19 @@ type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	relist func()
+	rules  *rules.Set // that its pods are matched with
 }
 
-// follow starts and ends streams so that those of scopes run, and has some listed again meanwhile.
-func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []member.Scope) {
+// begin asks what steps have asked for, and starts and ends streams so that those of the state's scopes
+// run. With other rules pods are listed again meanwhile (T7).
+func (m *Member) begin(running map[member.Scope]*stream) {
+	m.mu.Lock()
+	scopes, asks, rules := m.state.Scopes(), m.asks, m.settings.Rules
+	m.asks = nil
+	m.mu.Unlock()
+	for _, q := range asks {
+		m.tasks.Go(func() { m.ask(q) })
+	}
 	for scope, s := range running {
 		if !slices.Contains(scopes, scope) {
 			s.cancel()
@@ -46,11 +60,14 @@ func (m *Member) follow(running map[member.Scope]*stream, scopes, relist []membe
 		}
 	}
 	for _, scope := range scopes {
-		if s := running[scope]; s == nil {
-			running[scope] = m.stream(scope)
-		} else if slices.Contains(relist, scope) {
+		s := running[scope]
+		if s == nil {
+			s = m.stream(scope)
+			running[scope] = s
+		} else if scope.Kind == member.Pods && s.rules != rules {
 			s.relist()
 		}
+		s.rules = rules
 	}
 }
 
@@ -65,20 +82,20 @@ func (m *Member) stream(scope member.Scope) *stream {
 		q.Fields = LivePods
 		return follow(m, scope, q, (*decode.Decoder).ReadPod)
 	case member.Services:
-		return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Service))
+		return follow(m, scope, q, byType[syncer.Service](q.Resource))
 	case member.Endpoints:
-		return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Endpoints))
+		return follow(m, scope, q, byType[store.HandEndpoints](q.Resource))
 	}
 	q.Labels = HandWrittenSlices
-	return follow(m, scope, q, byType(q.Resource, (*decode.Decoder).Slice))
+	return follow(m, scope, q, byType[store.HandSlice](q.Resource))
 }
 
 // byType reads objects by way of their type: of these there are few events.
-func byType[T member.Object, O runtime.Object](of kube.Resource, read func(*decode.Decoder, O) store.Versioned[T]) func(*decode.Decoder, []byte) (store.Versioned[T], error) {
+func byType[T member.Object](of kube.Resource) func(*decode.Decoder, []byte) (store.Versioned[T], error) {
 	return func(d *decode.Decoder, content []byte) (v store.Versioned[T], err error) {
 		object, err := of.Object(content)
 		if err == nil {
-			v = read(d, object.(O))
+			v = ValueOf(d, object).(store.Versioned[T])
 		}
 		return v, err
 	}
@@ -136,3 +153,41 @@ func (s *Intake[T]) Following(is bool, err error) {
 
 // WentBack implements kube.Sink.
 func (s *Intake[T]) WentBack() { s.Step(member.WentBack{Scope: s.Scope}) }
+
+// ask asks the cluster a question, and tells the state the answer: after an error it cannot tell.
+func (m *Member) ask(q member.Question) {
+	decoder, rules := m.reading()
+	a := member.Answer{Question: q, Rules: rules}
+	var object kube.Object
+	session, err := m.access.Get(m.ctx)
+	if err == nil {
+		object, err = session.Ask(m.ctx, resources[q.Kind], q.Key)
+	}
+	switch {
+	case err != nil:
+		m.failed(err)
+		a.Busy = kube.RetryAfter(err) > 0
+	case object == nil:
+		a.Outcome = member.NotThere
+	default:
+		a.Outcome, a.Object = member.There, ValueOf(decoder, object)
+	}
+	if m.ctx.Err() == nil {
+		m.step(a)
+	}
+}
+
+// ValueOf is an object as the state stores it; nil: it is of no kind that is asked for.
+func ValueOf(d *decode.Decoder, o runtime.Object) any {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return d.Pod(o)
+	case *corev1.Service:
+		return d.Service(o)
+	case *corev1.Endpoints:
+		return d.Endpoints(o)
+	case *discoveryv1.EndpointSlice:
+		return d.Slice(o)
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ package syncer
 import (
 	"bytes"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -17,7 +18,7 @@ import (
 func ParseAddr(text string) (addr netip.Addr, ok bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		addr, err = netip.ParseAddr(trimZeros(text))
+		addr, err = netip.ParseAddr(leadingZeros.ReplaceAllString(text, "$1$2"))
 	}
 	if err != nil || addr.Zone() != "" {
 		return netip.Addr{}, false
@@ -25,21 +26,8 @@ func ParseAddr(text string) (addr netip.Addr, ok bool) {
 	return addr.Unmap(), true
 }
 
-// trimZeros drops the leading zeros of every number of an address.
-func trimZeros(text string) string {
-	trimmed := make([]byte, 0, len(text))
-	for i := range len(text) {
-		atStart := len(trimmed) == 0 || isSeparator(trimmed[len(trimmed)-1])
-		atEnd := i == len(text)-1 || isSeparator(text[i+1])
-		if text[i] == '0' && atStart && !atEnd {
-			continue
-		}
-		trimmed = append(trimmed, text[i])
-	}
-	return string(trimmed)
-}
-
-func isSeparator(c byte) bool { return c == '.' || c == ':' }
+// leadingZeros are those of each number of an address.
+var leadingZeros = regexp.MustCompile(`(^|[.:])0+([[:xdigit:]])`)
 
 // refuse says why an address cannot be published: an API server would answer
 // 422 to the whole object (validation.ValidateEndpointIP), or the configuration

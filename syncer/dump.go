@@ -6,6 +6,7 @@ package syncer
 import (
 	"bytes"
 	"hash/fnv"
+	"io"
 	"slices"
 	"strconv"
 )
@@ -22,15 +23,13 @@ type sum [16]byte
 // sortSubsets orders ports within subsets, then subsets. A list of one needs no
 // hash, which spares nearly every Service the cost.
 func sortSubsets(subsets []Subset, emptyNode bool) {
-	var h hasher
-	h.emptyNode = emptyNode
 	for i := range subsets {
 		if ports := subsets[i].Ports; len(ports) > 1 {
-			sortByHash(ports, h.port)
+			sortByHash(ports, portSum)
 		}
 	}
 	if len(subsets) > 1 {
-		sortByHash(subsets, h.subset)
+		sortByHash(subsets, func(s *Subset) sum { return subsetSum(s, emptyNode) })
 	}
 }
 
@@ -49,92 +48,62 @@ func sortByHash[T any](items []T, hash func(*T) sum) {
 	}
 }
 
-// hasher renders dumps piecewise into one buffer.
-type hasher struct {
-	emptyNode bool
-	buf       []byte
+func portSum(p *Port) sum {
+	return sumOf(func(w io.Writer) { io.WriteString(w, "(v1.EndpointPort)"+dumpPort(p)) })
 }
 
-func (h *hasher) port(p *Port) (s sum) {
+func subsetSum(s *Subset, emptyNode bool) sum {
+	return sumOf(func(w io.Writer) {
+		address := func(a *Address) string { return dumpAddress(a, emptyNode) }
+		io.WriteString(w, "(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
+		dumpList(w, s.Ready, address)
+		io.WriteString(w, " NotReadyAddresses:([]v1.EndpointAddress)")
+		dumpList(w, s.NotReady, address)
+		io.WriteString(w, " Ports:([]v1.EndpointPort)")
+		dumpList(w, s.Ports, dumpPort)
+		io.WriteString(w, "}")
+	})
+}
+
+func sumOf(dump func(io.Writer)) (s sum) {
 	f := fnv.New128a()
-	h.buf = append(h.buf[:0], "(v1.EndpointPort)"...)
-	h.buf = appendPort(h.buf, p)
-	f.Write(h.buf)
+	dump(f)
 	f.Sum(s[:0])
 	return s
 }
 
-func (h *hasher) subset(subset *Subset) (s sum) {
-	f := fnv.New128a()
-	write := func(text []byte) { f.Write(text); h.buf = text[:0] }
-	h.buf = append(h.buf[:0], "(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)"...)
-	h.addresses(subset.Ready, write)
-	h.buf = append(h.buf, " NotReadyAddresses:([]v1.EndpointAddress)"...)
-	h.addresses(subset.NotReady, write)
-	h.buf = append(h.buf, " Ports:([]v1.EndpointPort)"...)
-	if len(subset.Ports) == 0 {
-		h.buf = append(h.buf, "<nil>"...)
-	} else {
-		h.buf = append(h.buf, '[')
-		for i := range subset.Ports {
-			if i > 0 {
-				h.buf = append(h.buf, ' ')
-			}
-			h.buf = appendPort(h.buf, &subset.Ports[i])
-		}
-		h.buf = append(h.buf, ']')
-	}
-	write(append(h.buf, '}'))
-	f.Sum(s[:0])
-	return s
-}
-
-// addresses renders a list, handing the text over after each address so that
-// the buffer stays small.
-func (h *hasher) addresses(list []Address, write func([]byte)) {
+func dumpList[T any](w io.Writer, list []T, dump func(*T) string) {
 	if len(list) == 0 {
-		h.buf = append(h.buf, "<nil>"...)
+		io.WriteString(w, "<nil>")
 		return
 	}
-	h.buf = append(h.buf, '[')
+	before := "["
 	for i := range list {
-		if i > 0 {
-			h.buf = append(h.buf, ' ')
-		}
-		write(appendAddress(h.buf, &list[i], h.emptyNode))
+		io.WriteString(w, before)
+		io.WriteString(w, dump(&list[i]))
+		before = " "
 	}
-	h.buf = append(h.buf, ']')
+	io.WriteString(w, "]")
 }
 
-func appendPort(b []byte, p *Port) []byte {
-	b = append(append(b, "{Name:(string)"...), p.Name...)
-	b = strconv.AppendInt(append(b, " Port:(int32)"...), int64(p.Number), 10)
-	b = append(append(b, " Protocol:(v1.Protocol)"...), p.Protocol...)
-	b = append(b, " AppProtocol:(*string)"...)
+func dumpPort(p *Port) string {
+	app := "<nil>"
 	if p.AppProtocol.Set {
-		b = append(b, p.AppProtocol.Value...)
-	} else {
-		b = append(b, "<nil>"...)
+		app = p.AppProtocol.Value
 	}
-	return append(b, '}')
+	return "{Name:(string)" + p.Name + " Port:(int32)" + strconv.Itoa(int(p.Number)) +
+		" Protocol:(v1.Protocol)" + p.Protocol + " AppProtocol:(*string)" + app + "}"
 }
 
-func appendAddress(b []byte, a *Address, emptyNode bool) []byte {
-	b = a.Addr.AppendTo(append(b, "{IP:(string)"...))
-	b = append(append(b, " Hostname:(string)"...), a.Hostname...)
-	b = append(b, " NodeName:(*string)"...)
-	if a.NodeName != "" || emptyNode {
-		b = append(b, a.NodeName...)
-	} else {
-		b = append(b, "<nil>"...)
+func dumpAddress(a *Address, emptyNode bool) string {
+	node, target := a.NodeName, "<nil>"
+	if node == "" && !emptyNode {
+		node = "<nil>"
 	}
-	b = append(b, " TargetRef:(*v1.ObjectReference)"...)
-	if a.Target == (TargetRef{}) {
-		return append(b, "<nil>}"...)
+	if t := &a.Target; *t != (TargetRef{}) {
+		target = "{Kind:(string)" + t.Kind + " Namespace:(string)" + t.Namespace + " Name:(string)" + t.Name +
+			" UID:(types.UID)" + t.UID + " APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}"
 	}
-	b = append(append(b, "{Kind:(string)"...), a.Target.Kind...)
-	b = append(append(b, " Namespace:(string)"...), a.Target.Namespace...)
-	b = append(append(b, " Name:(string)"...), a.Target.Name...)
-	b = append(append(b, " UID:(types.UID)"...), a.Target.UID...)
-	return append(b, " APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}"...)
+	return "{IP:(string)" + a.Addr.String() + " Hostname:(string)" + a.Hostname +
+		" NodeName:(*string)" + node + " TargetRef:(*v1.ObjectReference)" + target + "}"
 }

@@ -100,6 +100,7 @@ func (h *handWritten) slice(s *Slice) {
 	if len(ports) == 0 && len(s.Ports) > 0 {
 		return
 	}
+	lists := splitByName(ports)
 	for i := range s.Endpoints {
 		e := s.Endpoints[i]
 		a, ok := h.address(Address{Addr: e.Addr, Hostname: e.Hostname, NodeName: e.NodeName, Target: e.Target})
@@ -108,7 +109,7 @@ func (h *handWritten) slice(s *Slice) {
 		}
 		e.Addr, e.Hostname, e.NodeName = a.Addr, a.Hostname, a.NodeName
 		e.Only, e.Grade = KindEndpointSlices, e.PublishedGrade(false)
-		for _, list := range splitByName(ports) {
+		for _, list := range lists {
 			e.Ports = list
 			h.sliced = append(h.sliced, e)
 		}
@@ -169,12 +170,9 @@ func (h *handWritten) ports(list []Port, named bool) []Port {
 }
 
 // splitByName spreads ports over lists in which no name repeats: Endpoints may
-// repeat a name, one slice may not. Usually the answer is the list itself.
+// repeat a name, one slice may not.
 func splitByName(ports []Port) [][]Port {
-	if !repeatsName(ports) {
-		return [][]Port{ports}
-	}
-	var lists [][]Port
+	lists := [][]Port{nil}
 	for _, port := range ports {
 		at := slices.IndexFunc(lists, func(list []Port) bool {
 			return !slices.ContainsFunc(list, func(p Port) bool { return p.Name == port.Name })
@@ -186,17 +184,6 @@ func splitByName(ports []Port) [][]Port {
 		lists[at] = append(lists[at], port)
 	}
 	return lists
-}
-
-func repeatsName(ports []Port) bool {
-	for i := range ports {
-		for j := range i {
-			if ports[i].Name == ports[j].Name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // merge joins both sources in canonical order.

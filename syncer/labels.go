@@ -67,23 +67,14 @@ func (l Labels) Pairs() iter.Seq[string] {
 // Contains reports whether every pair of a selector is in the set. An empty selector is in
 // every set.
 func (l Labels) Contains(selector Labels) bool {
-	mine, wanted := string(l), string(selector)
-	for wanted != "" {
-		want, others, _ := strings.Cut(wanted, ",")
-		for {
-			if mine == "" {
+	mine := string(l)
+	for want := range selector.Pairs() {
+		for have := ""; have != want; {
+			if mine == "" || have > want {
 				return false
 			}
-			have, after, _ := strings.Cut(mine, ",")
-			mine = after
-			if have == want {
-				break
-			}
-			if have > want {
-				return false
-			}
+			have, mine, _ = strings.Cut(mine, ",")
 		}
-		wanted = others
 	}
 	return true
 }

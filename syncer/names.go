@@ -16,16 +16,17 @@ const (
 // inner dashes, at most 63 bytes.
 func IsLabel(s string) bool { return len(s) <= maxLabel && isLabelText(s) }
 
-func isLabelText(s string) bool {
-	if s == "" || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
+func isLabelText(s string) bool { return isText(s, isLowerAlnum, "-") }
+
+// isText reports whether s is not empty, of alphanumerics, and between these of some others.
+func isText(s string, alphanumeric func(byte) bool, others string) bool {
 	for i := range len(s) {
-		if c := s[i]; !isLowerAlnum(c) && c != '-' {
+		inner := i > 0 && i < len(s)-1
+		if !alphanumeric(s[i]) && (!inner || strings.IndexByte(others, s[i]) < 0) {
 			return false
 		}
 	}
-	return true
+	return s != ""
 }
 
 // isSubdomain reports whether s is a DNS-1123 subdomain: label texts joined by
@@ -58,18 +59,7 @@ func IsQualifiedName(s string) bool {
 // IsLabelValue reports whether s is empty, or at most 63 letters, digits, dashes, dots
 // and underscores that begin and end with a letter or digit.
 func IsLabelValue(s string) bool {
-	if s == "" {
-		return true
-	}
-	if len(s) > maxLabel || !isAlnum(s[0]) || !isAlnum(s[len(s)-1]) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !isAlnum(c) && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
+	return s == "" || len(s) <= maxLabel && isText(s, isAlnum, "-_.")
 }
 
 // IsTargetPortName reports whether s may be a Service's targetPort by name, an IANA
@@ -77,7 +67,7 @@ func IsLabelValue(s string) bool {
 // a row.
 func IsTargetPortName(s string) bool {
 	return len(s) <= maxPortName && isLabelText(s) && !strings.Contains(s, "--") &&
-		strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
+		strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz")
 }
 
 func isLowerAlnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }

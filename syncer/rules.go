@@ -31,8 +31,7 @@ func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 	}
 	var byPod bool
 	c.Families, byPod = serviceFamilies(svc)
-	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod,
-		ports: newPortResolver(svc)}
+	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod, ports: newPortResolver(svc)}
 	for pod := range pods {
 		r.add(pod)
 	}

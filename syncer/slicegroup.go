@@ -111,17 +111,6 @@ func (g *sliceGroup) claim(e *Endpoint) *Endpoint {
 	return nil
 }
 
-// unplaced returns the wanted endpoints that no current slice has.
-func (g *sliceGroup) unplaced() []*Endpoint {
-	var left []*Endpoint
-	for i, placed := range g.placed {
-		if !placed {
-			left = append(left, g.wanted[i])
-		}
-	}
-	return left
-}
-
 // shelve hands every current slice to the group it belongs to, if any wants it: that of its
 // ports, or the one that it is named after, if somebody else has changed its ports.
 func (p *packer) shelve(current []Slice, groups []*sliceGroup) {

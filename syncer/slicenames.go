@@ -51,13 +51,13 @@ func ClusterOf(service, slice string) string {
 	return ""
 }
 
-// namer returns what hands out the names of a group's new slices: the lowest numbers that no current
-// slice has.
-func (p *packer) namer(family Family, ports []Port) func() string {
-	stem, next := sliceStem(p.Service, p.Cluster, family, ports)+"-", -1
-	return func() string {
-		for next++; p.taken[stem+strconv.Itoa(next)]; next++ {
+// newName is the name of a new slice of a group: with the lowest number that is free.
+func (p *packer) newName(family Family, ports []Port) string {
+	stem := sliceStem(p.Service, p.Cluster, family, ports) + "-"
+	for number := 0; ; number++ {
+		if name := stem + strconv.Itoa(number); !p.taken[name] {
+			p.taken[name] = true
+			return name
 		}
-		return stem + strconv.Itoa(next)
 	}
 }

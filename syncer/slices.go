@@ -62,8 +62,8 @@ func Pack(current []Slice, desired []Endpoint, families []Family, o PackOptions)
 
 type packer struct {
 	PackOptions
-	// taken are the names of all current slices, so that a new slice never
-	// gets the name of one that is about to be deleted.
+	// taken are the names of all current and new slices: a new one never gets
+	// the name of one that is about to be deleted.
 	taken map[string]bool
 }
 
@@ -80,10 +80,18 @@ func (p *packer) packGroup(out []Slice, g *sliceGroup) []Slice {
 	for i := range g.shelf {
 		drafts[i] = p.update(g, g.shelf[i])
 	}
-	if left := g.unplaced(); len(left) > 0 {
-		left = p.fillTouched(drafts, left)
-		left = p.fillOther(drafts, left)
-		drafts = append(drafts, p.create(g, left)...)
+	var left []*Endpoint
+	for i, placed := range g.placed {
+		if !placed {
+			left = append(left, g.wanted[i])
+		}
+	}
+	left = p.fillTouched(drafts, left)
+	left = p.fillOther(drafts, left)
+	for len(left) > 0 {
+		d := draft{Slice: Slice{Name: p.newName(g.family, g.ports), Family: g.family, Ports: g.ports}}
+		left = p.put(&d, left)
+		drafts = append(drafts, d)
 	}
 	for i := range drafts {
 		if len(drafts[i].Endpoints) > 0 {
@@ -157,11 +165,19 @@ func (p *packer) fillTouched(drafts []draft, left []*Endpoint) []*Endpoint {
 }
 
 // fillOther puts what is left over a number of full slices into the one slice
-// that it fills best, if there is one with the room, and whole portions into
+// that it fills best, the fullest untouched one with the room, and whole portions into
 // slices that are empty.
 func (p *packer) fillOther(drafts []draft, left []*Endpoint) []*Endpoint {
 	if rest := len(left) % p.MaxEndpoints; rest > 0 {
-		if best := p.bestFit(drafts, rest); best != nil {
+		var best *draft
+		for i := range drafts {
+			d := &drafts[i]
+			fits := !d.touched && len(d.Endpoints)+rest <= p.MaxEndpoints
+			if fits && (best == nil || len(d.Endpoints) > len(best.Endpoints)) {
+				best = d
+			}
+		}
+		if best != nil {
 			p.put(best, left[len(left)-rest:])
 			left = left[:len(left)-rest]
 		}
@@ -174,51 +190,17 @@ func (p *packer) fillOther(drafts []draft, left []*Endpoint) []*Endpoint {
 	return left
 }
 
-// bestFit returns the fullest untouched slice with room for n more, or nil.
-func (p *packer) bestFit(drafts []draft, n int) *draft {
-	var best *draft
-	for i := range drafts {
-		d := &drafts[i]
-		fits := !d.touched && len(d.Endpoints)+n <= p.MaxEndpoints
-		if fits && (best == nil || len(d.Endpoints) > len(best.Endpoints)) {
-			best = d
-		}
-	}
-	return best
-}
-
-// create makes new slices for the endpoints.
-func (p *packer) create(g *sliceGroup, left []*Endpoint) []draft {
-	if len(left) == 0 {
-		return nil
-	}
-	name := p.namer(g.family, g.ports)
-	var drafts []draft
-	for len(left) > 0 {
-		d := draft{Slice: Slice{Name: name(), Family: g.family, Ports: g.ports}}
-		left = p.put(&d, left)
-		drafts = append(drafts, d)
-	}
-	return drafts
-}
-
 // empty returns the slice of a family that has no endpoints: a current one, an
 // empty one if there is, or a new placeholder.
 func (p *packer) empty(family Family, current []Slice) Slice {
-	var chosen *Slice
-	for i := range current {
-		s := &current[i]
-		if s.Family != family {
-			continue
-		}
-		if chosen == nil || cmp.Or(cmp.Compare(len(s.Endpoints), len(chosen.Endpoints)), compareNames(s.Name, chosen.Name)) < 0 {
-			chosen = s
-		}
+	own := slices.DeleteFunc(slices.Clone(current), func(s Slice) bool { return s.Family != family })
+	if len(own) == 0 {
+		return Slice{Name: p.newName(family, nil), Family: family}
 	}
-	if chosen != nil {
-		return Slice{Name: chosen.Name, Family: family, Ports: chosen.Ports}
-	}
-	return Slice{Name: p.namer(family, nil)(), Family: family}
+	chosen := slices.MinFunc(own, func(a, b Slice) int {
+		return cmp.Or(cmp.Compare(len(a.Endpoints), len(b.Endpoints)), compareNames(a.Name, b.Name))
+	})
+	return Slice{Name: chosen.Name, Family: family, Ports: chosen.Ports}
 }
 
 // compareNames orders the names of one stem by their numbers.

@@ -5,6 +5,7 @@ package syncer
 
 import (
 	"cmp"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,8 +60,6 @@ type repacker struct {
 	sets      []portSet
 	index     map[Port]int32
 	byList    map[portList[Port]][]int32
-	lastList  portList[Port]
-	lastSets  []int32
 }
 
 // entry is one address with ports. It points to where it comes from, since
@@ -108,13 +107,9 @@ func (r *repacker) add(e entry, ports []Port) {
 	r.entries = append(r.entries, e)
 }
 
-// setsOf maps ports to indexes, once for each list that endpoints share;
-// neighbours nearly always share one.
+// setsOf maps ports to indexes, once for each list that endpoints share.
 func (r *repacker) setsOf(ports []Port) []int32 {
 	list := listOf(ports)
-	if r.lastSets != nil && list == r.lastList {
-		return r.lastSets
-	}
 	sets, known := r.byList[list]
 	if !known {
 		if len(ports) == 0 {
@@ -125,7 +120,6 @@ func (r *repacker) setsOf(ports []Port) []int32 {
 		}
 		r.byList[list] = sets
 	}
-	r.lastList, r.lastSets = list, sets
 	return sets
 }
 
@@ -208,31 +202,25 @@ type class struct {
 // classes groups the ports by their members.
 func (r *repacker) classes() []class {
 	var classes []class
-	byHash := make(map[uint64][]int, len(r.sets))
+	var text []byte
+	byMembers := make(map[string]int, len(r.sets))
 	for i := range r.sets {
 		set := &r.sets[i]
-		hash := hashMembers(set.members)
-		same := func(c int) bool { return slices.Equal(classes[c].members, set.members) }
-		at := len(classes)
-		if known := slices.IndexFunc(byHash[hash], same); known >= 0 {
-			at = byHash[hash][known]
-		} else {
+		text = text[:0]
+		for _, m := range set.members {
+			text = binary.NativeEndian.AppendUint32(text, uint32(m))
+		}
+		at, known := byMembers[string(text)]
+		if !known {
+			at = len(classes)
+			byMembers[string(text)] = at
 			classes = append(classes, class{members: set.members})
-			byHash[hash] = append(byHash[hash], at)
 		}
 		if set.port.Number > 0 {
 			classes[at].ports = append(classes[at].ports, set.port)
 		}
 	}
 	return classes
-}
-
-func hashMembers(members []member) uint64 {
-	h := uint64(14695981039346656037)
-	for _, m := range members {
-		h = (h ^ uint64(m)) * 1099511628211
-	}
-	return h
 }
 
 func (c *class) subset(entries []entry) Subset {

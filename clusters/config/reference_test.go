@@ -93,7 +93,7 @@ func describe(path, title string, defaults reflect.Value, comments map[string]st
 
 // fresh is an element of which nothing is said.
 func fresh(t reflect.Type) reflect.Value {
-	for _, one := range []any{Cluster{ClusterSettings: defaultSettings()}, defaultSink(), SecretSource{Selector: SecretLabel + "=" + SecretLabelValue}} {
+	for _, one := range []any{Cluster{ClusterSettings: defaults().ClusterDefaults}, defaultSink(), SecretSource{Selector: SecretLabel + "=" + SecretLabelValue}} {
 		if reflect.TypeOf(one) == t {
 			return reflect.ValueOf(one)
 		}

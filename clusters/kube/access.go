@@ -81,7 +81,7 @@ func (a *Access) connect(replace bool) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.session.Swap(s).leave()
+	a.session.Swap(s).retire(0)
 	return s, nil
 }
 

@@ -48,6 +48,3 @@ func RetryAfter(err error) time.Duration {
 	}
 	return 0
 }
-
-// isExpired reports whether a revision or continue token is no longer known.
-func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }

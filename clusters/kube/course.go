@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"tributary.dev/tributary/syncer"
 )
 
@@ -141,7 +143,14 @@ func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
 		return
 	}
 	if revision < c.revision {
-		all, revision = c.level(all, revision), c.revision
+		all = slices.DeleteFunc(all, func(v Versioned[T]) bool { return c.since[v.Key].Revision > revision })
+		for _, v := range c.since {
+			if v.Revision > revision && v.Object != nil {
+				v.Object = cmp.Or(v.Relisted, v.Object)
+				all = append(all, v)
+			}
+		}
+		revision = c.revision
 	}
 	if !c.listed {
 		c.listed, c.watchAt = true, now
@@ -149,18 +158,6 @@ func (c *Course[T]) Listed(now time.Time, all []Versioned[T], revision uint64) {
 	c.listAt, c.daily = now.Add(c.daily), relistEvery
 	c.since, c.revision = nil, revision
 	c.sink.Listed(all, revision)
-}
-
-// level is a list with what the stream has brought after its revision.
-func (c *Course[T]) level(all []Versioned[T], revision uint64) []Versioned[T] {
-	all = slices.DeleteFunc(all, func(v Versioned[T]) bool { return c.since[v.Key].Revision > revision })
-	for _, v := range c.since {
-		if v.Revision > revision && v.Object != nil {
-			v.Object = cmp.Or(v.Relisted, v.Object)
-			all = append(all, v)
-		}
-	}
-	return all
 }
 
 // ListFailed reports why there is no list. That is not passed on while a stream may be open.
@@ -201,7 +198,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 		c.delay = 0
 	}
 	switch {
-	case isExpired(err):
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		c.unlisted(c.retry(now, nil)) // the next list may be as old
 	case healthy:
 		c.watchAt = now

@@ -125,7 +125,7 @@ func (f *Follower[T]) do(next Action) {
 		f.endStream = f.begin(func(ctx context.Context, tell func(func())) { f.watch(ctx, tell, next.Revision) })
 	case Cut:
 		f.endStream()
-		f.access.Current().renew()
+		f.access.Current().retire(justProved)
 	case Probe:
 		f.begin(f.probe)
 	}
@@ -163,7 +163,7 @@ func (f *Follower[T]) list(ctx context.Context, tell func(func()), convert Conve
 	var revision uint64
 	s, err := f.access.Get(ctx)
 	if err == nil {
-		s.renew()
+		s.retire(justProved)
 		revision, err = s.pages(ctx, f.query, func(content []byte) error {
 			if v, err := f.read(content, convert); err != nil {
 				f.fault(err)

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -140,10 +141,7 @@ func (p *pool) connect(to *url.URL) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ended, connectTimeout)
 	defer cancel()
-	port := to.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
-	}
+	port := cmp.Or(to.Port(), map[string]string{"http": "80", "https": "443"}[to.Scheme])
 	made, err := p.transport.NewClientConn(ctx, to.Scheme, net.JoinHostPort(to.Hostname(), port))
 	if err != nil {
 		return err
@@ -184,9 +182,8 @@ func (p *pool) settle() {
 	}
 }
 
-// renew retires connections that were made at least that long ago: no new request is sent over
-// them, and each is closed when none is under way.
-func (p *pool) renew(age time.Duration) {
+// retire implements Session.retire.
+func (p *pool) retire(age time.Duration) {
 	p.mu.Lock()
 	for _, c := range p.conns {
 		if time.Since(c.made) >= age {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -57,8 +58,7 @@ func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Object, 
 // get reads one object.
 func (s *Session) get(ctx context.Context, r Resource, key syncer.Key) (Object, error) {
 	object := r.new()
-	err := s.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).
-		MaxRetries(0).Do(ctx).Into(object)
+	err := s.request(Query{Resource: r, Namespace: key.Namespace}, metav1.ListOptions{}).Name(key.Name).Do(ctx).Into(object)
 	return object, cmp.Or(err, isOf(object, key))
 }
 
@@ -133,7 +133,7 @@ func (s *Session) pages(ctx context.Context, q Query, each func(content []byte) 
 	var buffer bytes.Buffer
 	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, list, err := s.page(ctx, q, opts, &buffer)
-		if tooLarge(err) && opts.Limit > 1 {
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge && opts.Limit > 1 {
 			opts.Limit = max(1, opts.Limit/shrink) // the continue token stays the same
 			continue
 		}

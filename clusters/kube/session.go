@@ -43,9 +43,6 @@ type Session struct {
 	clientset     *kubernetes.Clientset
 }
 
-// contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
-const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-
 // Open connects, and checks the identity of the cluster before anything is read. cfg is not
 // changed. Its QPS is ignored: there is no limit of requests on our side.
 // The error wraps ErrOtherCluster where another cluster answers.
@@ -56,13 +53,18 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, contentTypes
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	// JSON is for proxies that speak only that.
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.WarningHandler = rest.NoWarnings{} // each answer about v1 Endpoints has one
 	cfg.RateLimiter, cfg.QPS = nil, -1     // 0 would mean client-go's five requests a second
-	if err := s.connect(ctx, cfg, o.Wrap); err != nil {
+	client, err := s.newClient(ctx, cfg, o.Wrap)
+	if err == nil {
+		s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
-	var err error
 	if s.version, err = s.askVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -70,31 +72,9 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	return s, nil
 }
 
-// connect builds transport and clients.
-func (s *Session) connect(ctx context.Context, cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) error {
-	tc, err := cfg.TransportConfig()
-	if err != nil {
-		return err
-	}
-	transport, err := newTransport(tc)
-	if err != nil {
-		return err
-	}
-	s.pool = newPool(transport, s.prove)
-	client, err := newClient(ctx, cfg, tc, s.pool, observe)
-	if err != nil {
-		return err
-	}
-	s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
-	return err
-}
-
 // Clientset is the typed client. Its requests end with their context alone, and answers of more
 // than 8 MiB fail. There is no limit of requests a second.
 func (s *Session) Clientset() kubernetes.Interface { return s.clientset }
-
-// Host is the address of the server as configured; it holds no secret.
-func (s *Session) Host() string { return s.host }
 
 // Identity is the UID of the cluster's namespace kube-system, by which it is known; "" while
 // that is unknown.
@@ -110,34 +90,24 @@ func (s *Session) LastContact() time.Time { return time.Unix(0, s.pool.heard.las
 // Close ends all requests and connections. It may be called more than once. A nil *Session is closed.
 func (s *Session) Close() {
 	if s != nil {
-		s.leave()
 		s.pool.close()
 	}
 }
 
-// leave closes each connection when nothing is under way over it: requests, or a watch.
-func (s *Session) leave() {
+// retire has no new request sent over connections that showed the identity of their cluster at least that
+// long ago. Each is closed when nothing is under way over it: requests, or a watch.
+func (s *Session) retire(age time.Duration) {
 	if s != nil {
-		s.pool.renew(0)
-	}
-}
-
-// renew sends all requests from now on over connections that have just shown the identity of
-// their cluster.
-func (s *Session) renew() {
-	if s != nil {
-		s.pool.renew(justProved)
+		s.pool.retire(age)
 	}
 }
 
 // client is the client that a resource is read with.
-func (s *Session) client(r Resource) *rest.RESTClient {
-	api := s.clientset.CoreV1().RESTClient()
+func (s *Session) client(r Resource) rest.Interface {
 	if r.Group == discoveryv1.GroupName {
-		api = s.clientset.DiscoveryV1().RESTClient()
+		return s.clientset.DiscoveryV1().RESTClient()
 	}
-	client, _ := api.(*rest.RESTClient)
-	return client
+	return s.clientset.CoreV1().RESTClient()
 }
 
 // Version is that of the server, such as "v1.36.3"; "" where it does not say.

@@ -21,13 +21,8 @@ import (
 const (
 	// A server that is frozen, or that a silent network drop has cut off, is noticed
 	// after pingAfter+pingTimeout where it speaks HTTP/2: client-go's defaults take 45 s.
-	pingAfter    = 5 * time.Second
-	pingTimeout  = 3 * time.Second
-	dialTimeout  = 5 * time.Second
-	tlsTimeout   = 5 * time.Second
-	idleTimeout  = 90 * time.Second
-	keepAlive    = 30 * time.Second
-	writeTimeout = 10 * time.Second
+	pingAfter   = 5 * time.Second
+	pingTimeout = 3 * time.Second
 	// answerBytes bounds what is read of an answer other than a watch. 500 ordinary pods have
 	// 5 MB and the largest object that an API server stores by default has 1.5 MB; it is what
 	// a member can make us hold at a time, in memory twice: as it came and decoded.
@@ -47,13 +42,13 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	protocols.SetHTTP2(len(tc.TLS.NextProtos) == 0 || slices.Contains(tc.TLS.NextProtos, "h2"))
 	t := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     tls,
-		TLSHandshakeTimeout: tlsTimeout,
-		IdleConnTimeout:     idleTimeout,
+		TLSHandshakeTimeout: 5 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  tc.DisableCompression,
 		Protocols:           protocols,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout},
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: 10 * time.Second},
 	}
 	if tc.Proxy != nil {
 		t.Proxy = tc.Proxy
@@ -64,10 +59,19 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	return t, nil
 }
 
-// newClient sends requests, from the inside out, through the pool, the credential, and what
+// newClient sends requests, from the inside out, through the session's pool, the credential, and what
 // observes. A redirection is not followed: the credential is for nobody else.
-func newClient(ctx context.Context, cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
-	rt, err := transport.HTTPWrappersForConfig(tc, p)
+func (s *Session) newClient(ctx context.Context, cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
+	tc, err := cfg.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	connections, err := newTransport(tc)
+	if err != nil {
+		return nil, err
+	}
+	s.pool = newPool(connections, s.prove)
+	rt, err := transport.HTTPWrappersForConfig(tc, s.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +85,6 @@ func newClient(ctx context.Context, cfg *rest.Config, tc *transport.Config, p *p
 	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects the request, and is not followed")
 	}}, nil
-}
-
-// tooLarge reports an answer of more bytes than are read.
-func tooLarge(err error) bool {
-	_, is := errors.AsType[*http.MaxBytesError](err)
-	return is
 }
 
 // detached lets a request end with its context although a credential plugin hangs:

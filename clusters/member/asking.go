@@ -101,15 +101,6 @@ func (a *asking) renew(q *question, o *step) {
 	}
 }
 
-// ask asks the questions that are due.
-func (a *asking) ask(o *step) {
-	for _, q := range a.open {
-		if !q.due.IsZero() && !q.due.After(o.now) {
-			q.ask(o)
-		}
-	}
-}
-
 // postpone restarts all questions: answers under way are about a store that no longer exists.
 func (a *asking) postpone(o *step) {
 	a.from = o.now.Add(afterRestore)

@@ -39,6 +39,9 @@ type Scope struct {
 	Namespace, Name string
 }
 
+// of is the stream that an event belongs to: those that do embed its Scope.
+func (s Scope) of() Scope { return s }
+
 func (s Scope) covers(key syncer.Key) bool {
 	return (s.Namespace == "" || s.Namespace == key.Namespace) && (s.Name == "" || s.Name == key.Name)
 }
@@ -49,7 +52,7 @@ type Event any
 // Shown is an event of a stream. Object is nil if the object is gone or has left the selector. Without
 // a Key it says only that the stream has reached the revision. Arrived is when it was read off the wire.
 type Shown[T Object] struct {
-	Scope    Scope
+	Scope
 	Key      syncer.Key
 	UID      string
 	Revision uint64
@@ -60,7 +63,7 @@ type Shown[T Object] struct {
 // Listed is a complete list: what it lacks is missing. The state owns the items. Rules are
 // those that its pods, and from now on those of its stream, were matched with; nil: none.
 type Listed[T Object] struct {
-	Scope    Scope
+	Scope
 	Items    []store.Versioned[T]
 	Revision uint64
 	Rules    Rules
@@ -69,13 +72,13 @@ type Listed[T Object] struct {
 // Phase reports whether a stream is followed. Err is why it is not; nil: it is being listed, which
 // is the initial state, too.
 type Phase struct {
-	Scope     Scope
+	Scope
 	Following bool
 	Err       error
 }
 
 // WentBack reports that the store behind a stream was restored to an older state. A Listed follows.
-type WentBack struct{ Scope Scope }
+type WentBack struct{ Scope }
 
 // Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is
 // There; Rules are those that a pod was matched with. Busy: the server has too much to do.
@@ -100,7 +103,8 @@ const (
 // Published is what the ingress cluster has of the member now, by replica: see Effects.WantPublished.
 type Published map[syncer.Key][]syncer.Endpoint
 
-// Configured is another configuration. New takes the first one.
+// Configured is another configuration; New takes the first one. If its Rules differ, the caller has pods
+// listed again beside their streams (T7).
 type Configured struct{ Config }
 
 // Tick tells the time: retries, staleness and grades that end are checked when it comes. Ahead is how
@@ -115,9 +119,8 @@ type Effects struct {
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
 	// ScopesChanged is true if State.Scopes, or what State.Status says of them, may have changed:
-	// State.Listed, too. Relist are streams to be listed again while they run.
+	// State.Listed, too.
 	ScopesChanged bool
-	Relist        []Scope
 	// WantPublished requests a Published that is read now or later.
 	WantPublished bool
 }

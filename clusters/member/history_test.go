@@ -178,14 +178,11 @@ func (h *history) play(e Event) {
 	for _, c := range effects.Dirty {
 		h.effects = append(h.effects, fmt.Sprint(c.Replica, c.Effect, *c.Cause))
 	}
-	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.Relist, effects.WantPublished, written))
+	h.effects = append(h.effects, fmt.Sprint(effects.Ask, effects.WantPublished, written))
 	h.writes += len(written)
 	for _, replica := range written {
 		h.say("write %s: %s", replica, h.text(replica))
 		h.checkWrite(replica, before[replica])
-	}
-	for _, scope := range effects.Relist {
-		h.list(scope, false)
 	}
 	h.follow()
 }

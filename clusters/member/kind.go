@@ -37,9 +37,6 @@ type kind[T Object] struct {
 // shown stores an object that a stream shows, unless a read has shown a newer one, and removes one
 // that is gone (T2), unless another of its name has come since.
 func (k *kind[T]) shown(st *stream, e *Shown[T], o *step) {
-	if st == nil {
-		return
-	}
 	if st.at = max(st.at, e.Revision); e.Key == (syncer.Key{}) || !k.covers(e.Key.Namespace) {
 		return
 	}
@@ -105,9 +102,6 @@ func (k *kind[T]) cause(from Cause, key syncer.Key, before, after *T, written in
 // listed applies a complete list: what it shows replaces what is not newer than the list, what
 // it lacks is missing. anew: objects of the same revision are replaced, too.
 func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
-	if st == nil {
-		return
-	}
 	o.Bulk = true
 	o.WantPublished = o.WantPublished || !st.compared && k.kind <= Services
 	floor := e.Revision
@@ -132,7 +126,10 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	for _, key := range slices.SortedFunc(maps.Keys(lacks), syncer.Key.Compare) {
 		k.miss(key, o)
 	}
-	st.list(e.Revision, o.now)
+	if !st.following { // the list is as old as its first page
+		st.resumed = o.now
+	}
+	st.following, st.err, st.listed, st.at = true, nil, true, max(st.at, e.Revision)
 }
 
 // miss asks for an object that a list lacks, or drops it.

@@ -92,7 +92,7 @@ func (s *State) says(replica syncer.Key, pod *syncer.Pod, e *syncer.Endpoint) sy
 type Status struct {
 	// Listed is true once every share comes from the tables, Stale while no stream has been
 	// followed for too long.
-	Listed, Stale, Drained bool
+	Listed, Stale bool
 	// Missing is how many objects are asked for, Since when the oldest question was opened.
 	Missing int
 	Since   time.Time
@@ -101,7 +101,7 @@ type Status struct {
 
 // Status returns the state of the member.
 func (s *State) Status() Status {
-	all := Status{Listed: s.Listed(), Missing: len(s.asking.open), Stale: s.stale, Drained: s.config.Drain}
+	all := Status{Listed: s.Listed(), Missing: len(s.asking.open), Stale: s.stale}
 	for _, q := range s.asking.open {
 		if all.Since.IsZero() || q.since.Before(all.Since) {
 			all.Since = q.since
@@ -129,7 +129,12 @@ func (s *State) Listed() bool {
 			return false
 		}
 	}
-	return !s.starting()
+	for scope, st := range s.streams {
+		if scope.Kind <= Services && !st.compared {
+			return false
+		}
+	}
+	return true
 }
 
 // Open reports whether a question is still open.

@@ -13,29 +13,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// starting reports whether what is published has yet to be compared with the lists of some stream.
-func (s *State) starting() bool {
-	for scope, st := range s.streams {
-		if scope.Kind <= Services && !st.compared {
-			return true
-		}
-	}
-	return false
-}
-
-// settled reports whether what is published was compared with the lists of a namespace.
-func (s *State) settled(namespace string) bool {
-	pods, services := s.stream(Pods, namespace), s.stream(Services, namespace)
-	return pods != nil && pods.compared && services.compared
-}
-
 // asPublished reports whether the share is what is published of a replica, in a namespace that is
 // followed: its Service, its pods or its hand-written endpoints are not known yet.
 func (s *State) asPublished(replica syncer.Key) bool {
 	if s.tables.HasService(replica) {
 		return !s.stream(Pods, replica.Namespace).compared || s.hand[replica] && s.handUnread(replica)
 	}
-	return s.waits(replica) || s.asking.of(Services, replica) != nil || !s.stream(Services, replica.Namespace).compared
+	return s.news[replica] != nil || s.asking.of(Services, replica) != nil || !s.stream(Services, replica.Namespace).compared
 }
 
 // comparePublished compares what is published of the member with the lists that have come: what is
@@ -44,7 +28,8 @@ func (s *State) comparePublished(all Published, o *step) {
 	o.Bulk = true
 	c := &Cause{Kind: "Cluster", Event: "listed", Arrived: s.now}
 	mark := func(replica syncer.Key) {
-		if !s.settled(replica.Namespace) || s.asPublished(replica) {
+		pods, services := s.stream(Pods, replica.Namespace), s.stream(Services, replica.Namespace)
+		if pods == nil || !pods.compared || !services.compared || s.asPublished(replica) {
 			o.add(replica, syncer.Addition, c)
 		}
 	}
@@ -59,44 +44,44 @@ func (s *State) comparePublished(all Published, o *step) {
 	for _, st := range s.streams {
 		st.compared = st.listed
 	}
+	// The published endpoint itself is not stored: it is read from the cache when the replica is compared.
 	s.publishedIn = map[syncer.Key][]syncer.Key{}
 	for _, replica := range published {
-		s.index(replica, all[replica])
+		asPublished := s.stream(Pods, replica.Namespace) != nil && s.asPublished(replica)
+		for i := range all[replica] {
+			if e := &all[replica][i]; podTarget(e) && (asPublished || s.asking.about(e)) { // news of it may change that
+				s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], replica)
+			}
+		}
 	}
 	s.reuse(o)
 }
 
-// ask asks for what is published in a replica and is not in a table whose list has come.
+// ask asks for what is published in a replica and is not in a table whose list has come. From the grade
+// Reserve it learns that a known pod was ready before, which is all that is remembered of a pod (T6).
 func (s *State) ask(replica syncer.Key, endpoints []syncer.Endpoint, o *step) {
 	pods, services := s.stream(Pods, replica.Namespace), s.stream(Services, replica.Namespace)
 	if pods == nil {
 		return
 	}
-	if services.listed && !services.compared && !s.tables.HasService(replica) && !s.waits(replica) {
+	if services.listed && !services.compared && !s.tables.HasService(replica) && s.news[replica] == nil {
 		s.asking.begin(Services, replica, "", o)
 	}
 	for i := range endpoints {
-		if e := &endpoints[i]; pods.listed && !pods.compared && podTarget(e) {
-			s.askPod(e, o)
+		e := &endpoints[i]
+		if !pods.listed || pods.compared || !podTarget(e) {
+			continue
 		}
-	}
-}
-
-// askPod asks for the pod of a published endpoint, if it is in no table. From the grade Reserve it
-// learns that a known pod was ready before, which is all that is remembered of a pod (T6).
-func (s *State) askPod(e *syncer.Endpoint, o *step) {
-	if pod, revision, known := s.tables.Pod(e.Target.Key); known {
-		if pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !pod.WasReady {
+		pod, revision, known := s.tables.Pod(e.Target.Key)
+		switch {
+		case !known && (e.Grade != syncer.NotReady || s.asking.of(Pods, e.Target.Key) != nil):
+			if q := s.asking.begin(Pods, e.Target.Key, e.Target.UID, o); q.UID == e.Target.UID {
+				s.asking.addAddr(q, e.Addr)
+			}
+		case known && pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !pod.WasReady:
 			pod.WasReady = true
 			s.tables.SetPod(store.Versioned[syncer.Pod]{Object: *pod, Revision: revision})
 		}
-		return
-	}
-	if e.Grade == syncer.NotReady && s.asking.of(Pods, e.Target.Key) == nil {
-		return
-	}
-	if q := s.asking.begin(Pods, e.Target.Key, e.Target.UID, o); q.UID == e.Target.UID {
-		s.asking.addAddr(q, e.Addr)
 	}
 }
 
@@ -105,7 +90,8 @@ func (s *State) askPod(e *syncer.Endpoint, o *step) {
 // in a gap, for what is gone may have been created again. A deletion does not wait for pods.
 func (s *State) due(key syncer.Key, n *Shown[syncer.Service]) bool {
 	pods, services := s.stream(Pods, key.Namespace), s.stream(Services, key.Namespace)
-	return services.settled(s.now) && (n.Object == nil || pods.level(n.Object.Revision, s.now))
+	return services.settled(s.now) &&
+		(n.Object == nil || pods.listed && pods.following && (pods.at >= n.Revision || pods.settled(s.now)))
 }
 
 // heldService returns the Service in its table. If newer news of it waits, the revision is that of the
@@ -128,9 +114,8 @@ func (s *State) setService(v store.Versioned[syncer.Service]) []store.Dirty {
 }
 
 // shownService applies what its stream shows of a Service, or has a deletion wait.
-func (s *State) shownService(e *Shown[syncer.Service], o *step) {
-	st := s.streams[e.Scope]
-	if st != nil && e.Object == nil && s.tables.HasService(e.Key) && !s.due(e.Key, e) {
+func (s *State) shownService(st *stream, e *Shown[syncer.Service], o *step) {
+	if e.Object == nil && s.tables.HasService(e.Key) && !s.due(e.Key, e) {
 		st.at = max(st.at, e.Revision)
 		s.news[e.Key] = e
 		return
@@ -161,22 +146,14 @@ func (s *State) release(o *step) {
 	}
 }
 
-// waits reports whether a Service waits to be put into its table.
-func (s *State) waits(service syncer.Key) bool {
-	n := s.news[service]
-	return n != nil && n.Object != nil
-}
-
 // listedServices applies a list of Services. What waited and is not in it is asked for.
-func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
+func (s *State) listedServices(st *stream, e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
 	maps.DeleteFunc(s.news, func(key syncer.Key, _ *Shown[syncer.Service]) bool { return e.Scope.covers(key) })
-	s.services.listed(s.streams[e.Scope], e, false, o)
-	if st := s.streams[e.Scope]; st != nil {
-		st.resumed = time.Time{} // the list has what happened meanwhile
-	}
+	s.services.listed(st, e, false, o)
+	st.resumed = time.Time{} // the list has what happened meanwhile
 	for _, key := range waited {
-		if !s.tables.HasService(key) && !s.waits(key) {
+		if !s.tables.HasService(key) && s.news[key] == nil {
 			s.asking.begin(Services, key, "", o)
 		}
 	}
@@ -184,20 +161,6 @@ func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 
 // podTarget reports whether an endpoint names a pod that can be asked for.
 func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() && e.Target.UID != "" }
-
-// index notes in which replica a pod is published, if news of the pod may change that. The published
-// endpoint itself is not stored: it is read from the cache when the replica is compared.
-func (s *State) index(replica syncer.Key, endpoints []syncer.Endpoint) {
-	if s.stream(Pods, replica.Namespace) == nil {
-		return
-	}
-	asPublished := s.asPublished(replica)
-	for i := range endpoints {
-		if e := &endpoints[i]; podTarget(e) && (asPublished || s.asking.about(e)) {
-			s.publishedIn[e.Target.Key] = append(s.publishedIn[e.Target.Key], replica)
-		}
-	}
-}
 
 // podChanged marks the replicas dirty in which a pod, or an address of it, is published.
 func (s *State) podChanged(key syncer.Key, after *syncer.Pod, c *Cause, o *step) {

@@ -98,57 +98,61 @@ func (s *State) storeOptions() store.Options {
 func (s *State) Step(now time.Time, e Event) Effects {
 	s.now = now
 	o := &step{now: now}
+	var st *stream
+	if e, of := e.(interface{ of() Scope }); of {
+		if st = s.streams[e.of()]; st == nil {
+			return Effects{} // it was ended meanwhile
+		}
+	}
 	switch e := e.(type) {
 	case *Shown[syncer.Pod]:
-		s.pods.shown(s.streams[e.Scope], e, o)
+		s.pods.shown(st, e, o)
 	case *Shown[syncer.Service]:
-		s.shownService(e, o)
+		s.shownService(st, e, o)
 	case *Shown[store.HandEndpoints]:
-		s.endpoints.shown(s.streams[e.Scope], e, o)
+		s.endpoints.shown(st, e, o)
 	case *Shown[store.HandSlice]:
-		s.slices.shown(s.streams[e.Scope], e, o)
+		s.slices.shown(st, e, o)
 	case Answer:
 		s.answer(&e, o)
 	case Tick:
 		s.tick(e, o)
 	default:
 		o.ScopesChanged = true
-		s.streamEvent(e, o)
+		s.wholly(st, e, o)
 		s.sight(o)
 	}
 	s.after(o)
 	return o.effects()
 }
 
-// streamEvent applies an event that concerns a stream, or the member, as a whole.
-func (s *State) streamEvent(e Event, o *step) {
+// wholly applies an event that concerns a stream, or the member, as a whole.
+func (s *State) wholly(st *stream, e Event, o *step) {
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
-		s.pods.listed(s.streams[e.Scope], &e, s.rematch(&e, o), o)
+		s.pods.listed(st, &e, s.rematch(st, e.Rules, o), o)
 		s.reuse(o)
 	case Listed[syncer.Service]:
-		s.listedServices(&e, o)
+		s.listedServices(st, &e, o)
 	case Listed[store.HandEndpoints]:
-		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
+		s.endpoints.listed(st, &e, false, o)
 	case Listed[store.HandSlice]:
-		s.slices.listed(s.streams[e.Scope], &e, false, o)
+		s.slices.listed(st, &e, false, o)
 		s.readByHand(e.Scope, o)
 	case Phase:
-		if st := s.streams[e.Scope]; st != nil {
-			if e.Following && !st.following {
-				st.resumed = s.now
-			}
-			st.following, st.err = e.Following, e.Err
+		if e.Following && !st.following {
+			st.resumed = s.now
 		}
+		st.following, st.err = e.Following, e.Err
 	case WentBack: // the next list replaces all that is known (T4)
-		if st := s.streams[e.Scope]; st != nil {
-			st.at = 0
-			s.asking.postpone(o)
-		}
+		st.at = 0
+		s.asking.postpone(o)
 	case Published:
 		s.comparePublished(e, o)
 	case Configured:
-		s.configure(e.Config, o)
+		s.config = e.Config
+		s.tables.Configure(s.storeOptions())
+		s.regrade(nil, "Cluster", "configured", o)
 	}
 }
 
@@ -162,10 +166,9 @@ func (s *State) answer(a *Answer, o *step) {
 	pods := s.stream(Pods, a.Key.Namespace) // nil for a hand-written endpoint with a pod of another namespace
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
-	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
+	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil,
+		a.Outcome == There && a.Kind == Pods && pods != nil && a.Rules != pods.rules: // a list with these is still to come
 		q.again(o)
-	case a.Outcome == There && a.Kind == Pods && pods != nil && a.Rules != pods.rules:
-		q.again(o) // a list with these rules is still to come
 	default:
 		[...]interface{ answered(*Answer, *step) }{s.pods, s.services, s.endpoints, s.slices}[a.Kind].answered(a, o)
 	}
@@ -178,11 +181,11 @@ func (s *State) after(o *step) {
 		s.followHand()
 		o.ScopesChanged = true
 	}
-	if len(s.asking.open) == 0 && len(s.publishedIn) > 0 && s.Listed() {
-		s.publishedIn = map[syncer.Key][]syncer.Key{} // clear would not free its memory
-	}
-	if len(s.asking.open) == 0 && len(s.asking.at) > 0 {
+	if len(s.asking.open) == 0 && len(s.asking.at)+len(s.publishedIn) > 0 { // clear would not free their memory
 		s.asking.at = map[netip.Addr][]syncer.Key{}
+		if s.Listed() {
+			s.publishedIn = map[syncer.Key][]syncer.Key{}
+		}
 	}
 	slices.SortFunc(o.Ask, byID)
 	due := append(s.asking.waiting, o.Ask...)
@@ -199,25 +202,15 @@ func (s *State) after(o *step) {
 func (s *State) tick(e Tick, o *step) {
 	s.ahead = e.Ahead
 	s.sight(o)
-	s.asking.ask(o)
+	for _, q := range s.asking.open {
+		if !q.due.IsZero() && !q.due.After(o.now) {
+			q.ask(o)
+		}
+	}
 	for key, at := range s.next {
 		if !at.After(s.Clock()) {
 			delete(s.next, key)
 			o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: "time", Arrived: s.now})
-		}
-	}
-}
-
-// configure switches to another configuration. If the rules differ, pods are listed again beside
-// their streams (T7).
-func (s *State) configure(c Config, o *step) {
-	former := s.config
-	s.config = c
-	s.tables.Configure(s.storeOptions())
-	s.regrade("configured", o)
-	for _, scope := range s.Scopes() {
-		if scope.Kind == Pods && c.Rules != former.Rules {
-			o.Relist = append(o.Relist, scope)
 		}
 	}
 }

@@ -42,9 +42,6 @@ func (s *story) step(e Event) {
 	for _, q := range effects.Ask {
 		s.say("ask for %s %s", q.Kind, short(q.Key))
 	}
-	for _, scope := range effects.Relist {
-		s.say("list %s beside", scope)
-	}
 	if _, told := e.(Published); effects.WantPublished && (!waits || told) {
 		s.say("want what is published")
 	}

@@ -31,20 +31,6 @@ type stream struct {
 // settled reports whether the stream has shown what happened while it was interrupted, as far as can be told.
 func (st *stream) settled(now time.Time) bool { return !now.Before(st.resumed.Add(settling)) }
 
-// level reports whether the stream has shown all up to a revision, as far as can be told.
-func (st *stream) level(revision uint64, now time.Time) bool {
-	return st.listed && st.following && (st.at >= revision || st.settled(now))
-}
-
-// list notes that the stream has shown a complete list at a revision.
-func (st *stream) list(revision uint64, now time.Time) {
-	if !st.following { // the list is as old as its first page
-		st.resumed = now
-	}
-	st.following, st.err, st.listed = true, nil, true
-	st.at = max(st.at, revision)
-}
-
 func (s Scope) compare(o Scope) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), strings.Compare(s.Namespace, o.Namespace), strings.Compare(s.Name, o.Name))
 }
@@ -93,33 +79,26 @@ func (s *State) sight(o *step) {
 	limit := s.blind.Add(s.config.StaleAfter)
 	if stale := s.config.StaleAfter > 0 && !following && !s.now.Before(limit); stale != s.stale {
 		s.stale = stale
-		s.regrade("time", o)
+		s.regrade(nil, "Cluster", "time", o)
 	}
 }
 
 // rematch switches to the rules that a list of pods was matched with (T7), and reports whether
 // they differ from those before.
-func (s *State) rematch(e *Listed[syncer.Pod], o *step) bool {
-	st := s.streams[e.Scope]
-	if st == nil || st.rules == e.Rules {
+func (s *State) rematch(st *stream, to Rules, o *step) bool {
+	if st.rules == to {
 		return false
 	}
-	st.rules = e.Rules
+	st.rules = to
 	s.tables.Configure(s.storeOptions())
-	s.compare(st, "Config", "configured", o)
+	s.regrade(st, "Config", "configured", o)
 	return true
 }
 
-// regrade has all replicas of the member compared, because their grades may have changed. Those in
-// no table are compared when a Published comes.
-func (s *State) regrade(event string, o *step) {
-	s.compare(nil, "Cluster", event, o)
-	o.WantPublished = o.WantPublished || s.starting()
-}
-
-// compare has all replicas compared whose pods a stream covers; nil: those of all streams.
-func (s *State) compare(pods *stream, kind, event string, o *step) {
-	o.Bulk = true
+// regrade has all replicas compared whose pods a stream covers, because their grades may have changed;
+// nil: those of all streams. What is in no table is compared when a Published comes.
+func (s *State) regrade(pods *stream, kind, event string, o *step) {
+	o.Bulk, o.WantPublished = true, o.WantPublished || !s.Listed()
 	c := &Cause{Kind: kind, Event: event, Arrived: s.now}
 	for key := range s.tables.Replicas() {
 		if pods == nil || s.stream(Pods, key.Namespace) == pods {

@@ -28,7 +28,7 @@ type seen struct {
 	stores     int // how often a restored store was noticed
 	over       bool
 	listed     bool // as far as noticed
-	// What steps have requested and begin has yet to start.
+	// What anew and steps have requested and begin has yet to start.
 	begins  alarm
 	relists []member.Scope
 	asks    []member.Question
@@ -77,11 +77,10 @@ func (m *seen) step(e member.Event) {
 		m.compare()
 	}
 	m.asks = append(m.asks, effects.Ask...)
-	m.relists = append(m.relists, effects.Relist...)
 	if effects.WantPublished {
 		m.lookUp()
 	}
-	if effects.ScopesChanged || len(effects.Ask)+len(effects.Relist) > 0 {
+	if effects.ScopesChanged || len(effects.Ask) > 0 {
 		m.begins.set(m.Process, m.clock().Add(beginTime), m.begin)
 	}
 }
