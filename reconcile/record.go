@@ -33,7 +33,7 @@ type change struct {
 // returns the records that end with it: those of earlier ones that failed, and its own if there is
 // nothing to write. Its conflicts are why that may be so.
 func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ended []record.Change) {
-	former, planned := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
+	former := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
 	for _, earlier := range former {
 		ended = append(ended, c.end(now, earlier, true)...)
 	}
@@ -49,11 +49,11 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 	own.now, own.more = of.Now, of.Waiting.More
 	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)
 	switch {
-	case planned:
+	case len(of.Actions) > 0:
 		urgent := slices.MinFunc(of.Actions, func(a, b plan.Action) int { return cmp.Compare(a.Lane(), b.Lane()) })
 		own.rec.Lane = urgent.Lane().String()
 		c.changes[w] = own
-	case own.more || len(of.Actions) > 0:
+	case own.more:
 		c.unfinished[w.Key] = own
 	case own.rec.Writes > 0:
 		ended = append(ended, own.end(cmp.Or(own.last, now), record.Written, nil))

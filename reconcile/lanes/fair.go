@@ -51,13 +51,12 @@ func (l *line) push(member string, who any) seat {
 	return sit(l.ring[at].List, who)
 }
 
-// next is the list of the member that is next; nil if nothing waits.
-func (l *line) next() *list.List {
+func (l *line) pop() any {
 	for range l.ring {
-		if in := l.ring[l.at%len(l.ring)].List; in.Len() > 0 {
-			return in
+		in := l.ring[l.at%len(l.ring)].List
+		if l.at++; in.Len() > 0 {
+			return in.Remove(in.Front())
 		}
-		l.at++
 	}
 	return nil
 }
@@ -72,17 +71,19 @@ type fair struct {
 
 // pop removes and returns what is next in the lanes that may be served; nil if there is none.
 func (f *fair) pop(may func(Lane) bool) any {
-	order := [laneCount]Lane{plan.Removal, plan.Addition, plan.Bulk}
+	first := plan.Removal
 	switch round := f.served % 16; {
 	case round == 13:
-		order = [laneCount]Lane{plan.Bulk, plan.Removal, plan.Addition}
+		first = plan.Bulk
 	case round%4 == 3:
-		order = [laneCount]Lane{plan.Addition, plan.Removal, plan.Bulk}
+		first = plan.Addition
 	}
-	for _, lane := range order {
-		if in := f.lines[lane].next(); in != nil && may(lane) {
-			f.lines[lane].at++
-			return in.Remove(in.Front())
+	for _, lane := range []Lane{first, plan.Removal, plan.Addition, plan.Bulk} {
+		if !may(lane) {
+			continue
+		}
+		if who := f.lines[lane].pop(); who != nil {
+			return who
 		}
 	}
 	return nil

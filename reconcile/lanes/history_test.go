@@ -6,6 +6,7 @@ package lanes
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,29 +64,28 @@ func (w *world) compareOne() {
 }
 
 // answer ends a grant, as the loop of requests does.
-func (w *world) answer(result Result) {
+func (w *world) answer(out Outcome) {
 	if len(w.grants) == 0 {
 		return
 	}
 	at := w.rng.IntN(len(w.grants))
 	g := w.grants[at]
 	w.grants = append(w.grants[:at], w.grants[at+1:]...)
-	out := Outcome{Result: result}
-	if result == Failed && w.rng.IntN(4) == 0 {
+	if out == failed && w.rng.IntN(4) == 0 {
 		out.RetryAfter = time.Duration(w.rng.IntN(5)) * time.Second
 	}
-	if k := g.Action.Replica; result == Written {
+	if k := g.Action.Replica; out.Err == nil {
 		if delete(w.stale[k], strings.TrimPrefix(g.Action.Name, k.Name+"-")); len(w.stale[k]) == 0 {
 			delete(w.stale, k)
 		}
 	}
-	g.Done(time.Now(), out)
+	w.d.Done(time.Now(), g, out)
 }
 
 func (w *world) check() {
 	w.Helper()
 	d := w.d
-	lag := w.d.Oldest()
+	lag := w.d.oldest()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
@@ -101,14 +101,15 @@ func (w *world) check() {
 	}
 	for k, r := range d.replicas {
 		for _, o := range r {
-			if waits := o.seat.in != nil || !o.due.IsZero(); waits != (o.work != nil) || waits && o.grant != nil {
-				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, o.grant != nil)
+			g := d.underWay[o.name]
+			if waits, busy := o.seat.in != nil, g != nil && g.Work.Key == k; waits != (o.work != nil) || waits && busy {
+				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, busy)
 			}
 		}
 	}
-	for of, n := range d.namespaces {
-		if n.parked.Len() > 0 && len(n.grants) == 0 {
-			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, n.parked.Len(), of)
+	for of, waiting := range d.parked {
+		if waiting.Len() > 0 && !slices.ContainsFunc(w.grants, func(g *Grant) bool { return g.of == of }) {
+			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, waiting.Len(), of)
 		}
 	}
 	if len(w.stale) > 0 && len(lag) == 0 {
@@ -120,14 +121,14 @@ func (w *world) check() {
 func (w *world) finish() {
 	for round := 0; len(w.stale) > 0 || w.q.Len() > 0 || len(w.grants) > 0; round++ {
 		if round > 200 {
-			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.Status(time.Now()))
+			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.lanes(time.Now()))
 		}
 		for w.q.Len() > 0 {
 			w.compareOne()
 		}
 		w.grants = append(w.grants, w.all()...)
 		for len(w.grants) > 0 {
-			w.answer(Written)
+			w.answer(Outcome{})
 		}
 		w.check()
 		time.Sleep(time.Second)
@@ -153,9 +154,9 @@ func TestHistories(t *testing.T) {
 						w.grants = append(w.grants, g)
 					}
 				case 6:
-					w.answer(Written)
+					w.answer(Outcome{})
 				case 7:
-					w.answer(Result(w.rng.IntN(4)))
+					w.answer([]Outcome{{}, failed, {Err: failed.Err, Refused: true}, {Err: failed.Err, Lost: true}, {Err: failed.Err, Unused: true}}[w.rng.IntN(5)])
 				case 8:
 					time.Sleep(time.Duration(w.rng.IntN(1500)) * time.Millisecond)
 				}
@@ -186,7 +187,7 @@ func TestNothingStarves(t *testing.T) {
 			for end := now.Add(d); now.Before(end); now = now.Add(100 * time.Microsecond) {
 				for ; len(answers) > 0 && !now.Before(answers[0].at); answers = answers[1:] {
 					delete(wanted, answers[0].of.Work.Key)
-					answers[0].of.Done(now, Outcome{})
+					b.d.Done(now, answers[0].of, Outcome{})
 				}
 				for w := b.q.Next(); w != nil; w = b.q.Next() {
 					var actions []plan.Action
@@ -210,19 +211,19 @@ func TestNothingStarves(t *testing.T) {
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
 			want(web, "small", Lane(lane))
 			start := now
-			for b.d.Oldest()["small"] != (time.Time{}) {
+			for b.d.oldest()["small"] != (time.Time{}) {
 				pass(time.Millisecond)
 			}
 			if took := now.Sub(start); took > limit {
 				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
 			}
 		}
-		if left := b.d.Status(now); left[plan.Removal].Waiting == 0 {
+		if left := b.d.lanes(now); left[plan.Removal].Waiting == 0 {
 			t.Errorf("the flood is over: %+v", left)
 		}
 		pass(5 * time.Second)
-		if len(b.d.Oldest()) != 0 {
-			t.Errorf("left are %+v", b.d.Status(now))
+		if len(b.d.oldest()) != 0 {
+			t.Errorf("left are %+v", b.d.lanes(now))
 		}
 	})
 }

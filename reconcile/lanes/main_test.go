@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -49,6 +50,16 @@ func newBench(t *testing.T) *bench {
 	return &bench{t, q, NewDispatch(q)}
 }
 
+func (d *Dispatch) lanes(now time.Time) []metrics.LaneStatus {
+	lanes, _ := d.Status(now)
+	return lanes
+}
+
+func (d *Dispatch) oldest() map[string]time.Time {
+	_, oldest := d.Status(time.Now())
+	return oldest
+}
+
 // compare adds news of a member and plans what its comparison returns.
 func (b *bench) compare(of syncer.Key, member string, actions ...plan.Action) *Work {
 	b.Helper()
@@ -72,14 +83,14 @@ func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work
 // again compares the replica of a grant that has ended, and plans the same.
 func (b *bench) again(g *Grant, out Outcome) {
 	b.Helper()
-	g.Done(time.Now(), out)
+	b.d.Done(time.Now(), g, out)
 	b.compared(g.Action.Replica, false, g.Action)
 }
 
 // done ends a grant well.
 func (b *bench) done(g *Grant) {
 	b.Helper()
-	g.Done(time.Now(), Outcome{})
+	b.d.Done(time.Now(), g, Outcome{})
 	b.compared(g.Action.Replica, false)
 }
 

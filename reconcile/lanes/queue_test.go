@@ -46,7 +46,7 @@ func TestNewsIsGathered(t *testing.T) {
 		q.Add(start, k, plan.Addition, record.Cause{Name: "late", Cluster: "a", Arrival: at(4), Live: true})
 		q.Add(start, k, plan.Removal, record.Cause{Name: "early", Cluster: "b", Arrival: at(3), Live: true})
 		d := NewDispatch(q)
-		if got := d.Oldest(); !got["a"].Equal(at(1)) || !got["b"].Equal(at(3)) {
+		if got := d.oldest(); !got["a"].Equal(at(1)) || !got["b"].Equal(at(3)) {
 			t.Errorf("the oldest are %v", got)
 		}
 		w := q.Next()
@@ -59,7 +59,7 @@ func TestNewsIsGathered(t *testing.T) {
 		}
 		d.Replace(start, w, nil, false)
 		q.Done(w)
-		if got := d.Oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
+		if got := d.oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
 			t.Errorf("left are %v", got)
 		}
 	})
