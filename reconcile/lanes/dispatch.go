@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"cmp"
 	"container/list"
 	"maps"
 	"slices"
@@ -81,20 +82,6 @@ type Grant struct {
 	at time.Time
 }
 
-// Outcome is the end of a grant: Err is why not all is written. What the next comparison finds is
-// delayed after an error, and until RetryAfter, which the server asked for, nothing is sent for the
-// object, removals included.
-type Outcome struct {
-	Err        error
-	RetryAfter time.Duration
-	// Unused: nothing was sent, so that nothing is delayed.
-	Unused bool
-	// Refused: what the next comparison removes is to be sent by itself.
-	Refused bool
-	// Lost: the connection broke. The delay ends when another object is written.
-	Lost bool
-}
-
 // NewDispatch returns a Dispatch for what is compared out of the queue.
 func NewDispatch(q *Queue) *Dispatch {
 	return &Dispatch{
@@ -123,11 +110,8 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 		}
 	}
 	for _, a := range actions {
-		o := was[a.Object()]
-		if o == nil {
-			o = &object{name: a.Object()}
-		}
-		objects[o.name] = o
+		o := cmp.Or(was[a.Object()], &object{})
+		objects[a.Object()] = o
 		// In the same lane it retains its place, so that a replica that changes all the time is served as well.
 		stays := o.work != nil && o.action.Lane() == a.Lane()
 		o.action, o.work = a, w
@@ -178,11 +162,12 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 			break
 		}
 		of := share{o.work.Key.Namespace, o.action.Lane() == plan.Removal}
-		g := d.underWay[o.name]
+		name := o.action.Object()
+		g := d.underWay[name]
 		if g == nil && !d.full(of, now) {
 			g = &Grant{Action: o.action, Work: o.work, of: of, at: now}
 			o.action, o.work, o.seat = plan.Action{}, nil, seat{}
-			d.underWay[o.name] = g
+			d.underWay[name] = g
 			d.held[g.Action.Lane()]++
 			d.ready.served++
 			return g, time.Time{}
@@ -270,20 +255,6 @@ func (d *Dispatch) Done(now time.Time, g *Grant, out Outcome) (last bool) {
 	d.queue.Add(now, w.Key, lane)
 	w.left--
 	return w.left == 0
-}
-
-// Failed returns how the last write of each object of a replica ended that was not accepted. Of one
-// that was Refused the next request may only remove.
-func (d *Dispatch) Failed(replica syncer.Key) (failed map[plan.Object]Outcome) {
-	for name, o := range d.replicas[replica] {
-		if o.last.Err != nil {
-			if failed == nil {
-				failed = map[plan.Object]Outcome{}
-			}
-			failed[name] = o.last
-		}
-	}
-	return failed
 }
 
 // Status returns the state of each lane, the most urgent first; and of every member of which something

@@ -100,10 +100,10 @@ func (w *world) check() {
 		w.Fatalf("step %d: places are %v, held are %v", w.step, d.held, held)
 	}
 	for k, r := range d.replicas {
-		for _, o := range r {
-			g := d.underWay[o.name]
+		for name, o := range r {
+			g := d.underWay[name]
 			if waits, busy := o.seat.in != nil, g != nil && g.Work.Key == k; waits != (o.work != nil) || waits && busy {
-				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, busy)
+				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, name, k, waits, o.work != nil, busy)
 			}
 		}
 	}

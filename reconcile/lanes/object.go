@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 const (
@@ -24,10 +25,23 @@ const (
 	manyRepairs = 1000
 )
 
+// Outcome is the end of a grant: Err is why not all is written. What the next comparison finds is
+// delayed after an error, and until RetryAfter, which the server asked for, nothing is sent for the
+// object, removals included.
+type Outcome struct {
+	Err        error
+	RetryAfter time.Duration
+	// Unused: nothing was sent, so that nothing is delayed.
+	Unused bool
+	// Refused: what the next comparison removes is to be sent by itself.
+	Refused bool
+	// Lost: the connection broke. The delay ends when another object is written.
+	Lost bool
+}
+
 // object is one object of a replica, while something of it is planned or under way, and
 // until the comparison after.
 type object struct {
-	name plan.Object
 	// action is what is planned for work; nothing is while work is nil. seat is its place in the
 	// list in which it waits, due until when if it is among the delayed.
 	action plan.Action
@@ -76,13 +90,25 @@ func (o *object) note(now time.Time, a plan.Action, out Outcome) {
 	}
 }
 
+// Failed returns how the last write of each object of a replica ended that was not accepted. Of one
+// that was Refused the next request may only remove.
+func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]Outcome {
+	failed := map[plan.Object]Outcome{}
+	for name, o := range d.replicas[replica] {
+		if o.last.Err != nil {
+			failed[name] = o.last
+		}
+	}
+	return failed
+}
+
 // line puts what is planned into line, or among the delayed until its delay is over.
 func (d *Dispatch) line(now time.Time, o *object) {
 	o.seat.leave()
 	lane := o.action.Lane()
 	delays := []time.Time{o.asked, o.delay(lane).until}
 	if lane != plan.Removal {
-		delays = append(delays, d.repairs[o.name])
+		delays = append(delays, d.repairs[o.action.Object()])
 	}
 	o.due = slices.MaxFunc(delays, time.Time.Compare)
 	if !o.due.After(now) {
