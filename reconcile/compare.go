@@ -60,14 +60,12 @@ const (
 
 // troubles are what is wrong with the replica.
 func (c *Comparison) troubles() (out metrics.Trouble) {
-	conflict := func(reason, member, message string) {
-		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: reason, Cluster: member, Message: message})
-	}
 	if c.Excluded && c.Want != nil {
-		conflict(ConflictExcluded, "", "namespace "+c.Replica.Namespace+" may not be written to (ingress.namespaces)")
+		message := "namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)"
+		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: ConflictExcluded, Message: message})
 	}
 	for _, one := range c.Waiting.Conflicts {
-		conflict(string(one.Reason), one.Member, one.Message)
+		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: string(one.Reason), Cluster: one.Member, Message: one.Message})
 	}
 	if c.Want != nil {
 		for _, one := range c.Want.Rejected {

@@ -150,8 +150,12 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if o != nil {
 		c.cache.Take(o, g.Store)
 	}
-	if err == nil || !lapsed { // else it is sent again
-		c.changes[g.Work].wrote(now, sent, err)
+	switch is := c.changes[g.Work]; {
+	case err == nil:
+		is.last, is.acked = now, append(is.acked, sent)
+		is.rec.Acknowledged(sent.Kind.String(), now)
+	case !lapsed: // else it is sent again
+		is.err = err
 	}
 	out := lanes.Outcome{Err: err, RetryAfter: kube.RetryAfter(err), Unused: err != nil && lapsed, Lost: write.Lost(err)}
 	out.Refused = !out.Lost && write.TakesLess(write.Meaning(err))
