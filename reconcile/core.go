@@ -116,7 +116,7 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	defer c.queue.Done(w)
 	begun, current, failed := clock(), c.cache.Current(w.Key), c.dispatch.Failed(w.Key)
 	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return failed[o].Refused }
-	of := compare(c.source, current, plan.Actions)
+	of := compare(c.source, current)
 	if of.leads = c.leading; !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
