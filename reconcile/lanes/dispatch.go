@@ -100,34 +100,32 @@ func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
 // Call it at the end of each comparison, also when there is nothing to do.
 func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (over []*Work) {
 	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
-	for _, o := range was {
-		if o.work == nil {
-			continue
+	for _, a := range actions {
+		objects[a.Object()] = cmp.Or(was[a.Object()], &object{})
+	}
+	for name, o := range was {
+		if o.work != nil {
+			w.gather(o.work)
+			if o.work.left--; o.work.left == 0 {
+				over = append(over, o.work)
+			}
 		}
-		w.gather(o.work)
-		if o.work.left--; o.work.left == 0 {
-			over = append(over, o.work)
+		if objects[name] == nil {
+			o.seat.leave()
+			o.action, o.work = plan.Action{}, nil
+			if g := d.underWay[name]; g != nil && g.Work.Key == w.Key {
+				objects[name] = o
+			}
 		}
 	}
 	for _, a := range actions {
-		o := cmp.Or(was[a.Object()], &object{})
-		objects[a.Object()] = o
+		o := objects[a.Object()]
 		// In the same lane it retains its place, so that a replica that changes all the time is served as well.
 		stays := o.work != nil && o.action.Lane() == a.Lane()
 		o.action, o.work = a, w
 		w.left++
 		if !stays {
 			d.line(now, o)
-		}
-	}
-	for name, o := range was {
-		if objects[name] != nil {
-			continue
-		}
-		o.seat.leave()
-		o.action, o.work = plan.Action{}, nil
-		if g := d.underWay[name]; g != nil && g.Work.Key == w.Key {
-			objects[name] = o
 		}
 	}
 	if d.replicas[w.Key] = objects; len(objects) == 0 {

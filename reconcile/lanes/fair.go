@@ -32,28 +32,23 @@ func (s *seat) leave() {
 
 // line is what waits in one lane: members alternate, and of each goes first what came first.
 type line struct {
-	// ring holds what waits of each member, at is the index of the next one.
-	ring []queued
-	at   int
-}
-
-// queued is what waits of a member.
-type queued struct {
-	member string
-	*list.List
+	// waiting is what waits of each of the members, at is the index of the next one.
+	members []string
+	waiting []*list.List
+	at      int
 }
 
 func (l *line) push(member string, who any) seat {
-	at := slices.IndexFunc(l.ring, func(q queued) bool { return q.member == member })
+	at := slices.Index(l.members, member)
 	if at < 0 {
-		at, l.ring = len(l.ring), append(l.ring, queued{member, list.New()})
+		at, l.members, l.waiting = len(l.members), append(l.members, member), append(l.waiting, list.New())
 	}
-	return sit(l.ring[at].List, who)
+	return sit(l.waiting[at], who)
 }
 
 func (l *line) pop() any {
-	for range l.ring {
-		in := l.ring[l.at%len(l.ring)].List
+	for range l.waiting {
+		in := l.waiting[l.at%len(l.waiting)]
 		if l.at++; in.Len() > 0 {
 			return in.Remove(in.Front())
 		}

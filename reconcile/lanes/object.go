@@ -115,13 +115,12 @@ func (d *Dispatch) line(now time.Time, o *object) {
 		o.seat = d.ready.lines[lane].push(o.work.Cause.Cluster, o)
 		return
 	}
-	before := d.delayed.Back()
-	for before != nil && before.Value.(*object).due.After(o.due) {
-		before = before.Prev()
+	o.seat = sit(&d.delayed, o)
+	before := o.seat.at
+	for e := before.Prev(); e != nil && e.Value.(*object).due.After(o.due); e = e.Prev() {
+		before = e
 	}
-	if o.seat = (seat{&d.delayed, d.delayed.PushFront(o)}); before != nil {
-		d.delayed.MoveAfter(o.seat.at, before)
-	}
+	d.delayed.MoveBefore(o.seat.at, before)
 }
 
 // reached ends the delays of lost requests: the server answers again, and removals go first.
