@@ -155,7 +155,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 		d.line(now, e.Value.(*object))
 	}
 	for {
-		o, ok := d.ready.pop(func(lane Lane) bool { return d.may(lane, now) }).(*object)
+		o, ok := d.ready.pop(func(lane plan.Lane) bool { return d.may(lane, now) }).(*object)
 		if !ok {
 			break
 		}
@@ -188,7 +188,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 }
 
 // may reports whether the lane may hold one more place.
-func (d *Dispatch) may(lane Lane, now time.Time) bool {
+func (d *Dispatch) may(lane plan.Lane, now time.Time) bool {
 	removals, additions, bulk := d.held[plan.Removal], d.held[plan.Addition], d.held[plan.Bulk]
 	calm := removals == 0 && now.Sub(d.removed) >= afterRemoval
 	switch {
@@ -261,7 +261,7 @@ func (d *Dispatch) Done(now time.Time, g *Grant, out Outcome) (last bool) {
 func (d *Dispatch) Status(now time.Time) (lanes []metrics.LaneStatus, oldest map[string]time.Time) {
 	lanes, oldest = make([]metrics.LaneStatus, laneCount), map[string]time.Time{}
 	for lane := range lanes {
-		lanes[lane].Name = Lane(lane).String()
+		lanes[lane].Name = plan.Lane(lane).String()
 	}
 	note := func(count *int, s *metrics.LaneStatus, w *Work) {
 		*count++

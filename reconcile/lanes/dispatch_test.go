@@ -366,7 +366,7 @@ func TestOneRequestAnObject(t *testing.T) {
 		if lanes := b.d.lanes(time.Now().Add(time.Minute)); !slices.Equal(lanes, want) {
 			t.Errorf("the lanes are %+v", lanes)
 		}
-		slice := func(of syncer.Key, lane Lane) plan.Action {
+		slice := func(of syncer.Key, lane plan.Lane) plan.Action {
 			a := action(of, "", lane)
 			a.Name = "moved" // somebody has edited which replica it belongs to
 			return a

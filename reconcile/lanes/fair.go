@@ -10,9 +10,6 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// Lane is the urgency of work: the lower the value, the sooner it is served.
-type Lane = plan.Lane
-
 const laneCount = int(plan.Bulk) + 1
 
 // seat is a place in a list; the zero value is in none.
@@ -65,7 +62,7 @@ type fair struct {
 }
 
 // pop removes and returns what is next in the lanes that may be served; nil if there is none.
-func (f *fair) pop(may func(Lane) bool) any {
+func (f *fair) pop(may func(plan.Lane) bool) any {
 	first := plan.Removal
 	switch round := f.served % 16; {
 	case round == 13:
@@ -73,7 +70,7 @@ func (f *fair) pop(may func(Lane) bool) any {
 	case round%4 == 3:
 		first = plan.Addition
 	}
-	for _, lane := range []Lane{first, plan.Removal, plan.Addition, plan.Bulk} {
+	for _, lane := range []plan.Lane{first, plan.Removal, plan.Addition, plan.Bulk} {
 		if !may(lane) {
 			continue
 		}

@@ -24,7 +24,7 @@ type world struct {
 	*bench
 	rng *rand.Rand
 	// stale says of each object that differs in which lane.
-	stale  map[syncer.Key]map[string]Lane
+	stale  map[syncer.Key]map[string]plan.Lane
 	grants []*Grant
 	step   int
 }
@@ -36,9 +36,9 @@ func (w *world) key() syncer.Key {
 
 // news makes an object of a replica differ.
 func (w *world) news() {
-	k, lane := w.key(), Lane(w.rng.IntN(laneCount))
+	k, lane := w.key(), plan.Lane(w.rng.IntN(laneCount))
 	if w.stale[k] == nil {
-		w.stale[k] = map[string]Lane{}
+		w.stale[k] = map[string]plan.Lane{}
 	}
 	w.stale[k][fmt.Sprint("o", w.rng.IntN(3))] = lane
 	w.q.Add(time.Now(), k, lane, record.Cause{Cluster: fmt.Sprint("m", w.rng.IntN(3)), Live: true})
@@ -142,7 +142,7 @@ func (w *world) finish() {
 func TestHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 60) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{bench: newBench(t), rng: dice.From(seed, 3), stale: map[syncer.Key]map[string]Lane{}}
+			w := &world{bench: newBench(t), rng: dice.From(seed, 3), stale: map[syncer.Key]map[string]plan.Lane{}}
 			for w.step = range 400 {
 				switch w.rng.IntN(9) {
 				case 0, 1:
@@ -174,7 +174,7 @@ func TestNothingStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		wanted, now := map[syncer.Key]plan.Action{}, time.Now()
-		want := func(k syncer.Key, member string, lane Lane) {
+		want := func(k syncer.Key, member string, lane plan.Lane) {
 			wanted[k] = action(k, "s", lane)
 			b.q.Add(now, k, plan.Bulk, of(member))
 		}
@@ -204,18 +204,18 @@ func TestNothingStarves(t *testing.T) {
 		}
 		for round := range 30 {
 			for i := range 300 * laneCount {
-				want(key(fmt.Sprint("flood", round), fmt.Sprint(i)), fmt.Sprint("flood", round), Lane(i%laneCount))
+				want(key(fmt.Sprint("flood", round), fmt.Sprint(i)), fmt.Sprint("flood", round), plan.Lane(i%laneCount))
 			}
 			pass(10 * time.Millisecond)
 		}
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
-			want(web, "small", Lane(lane))
+			want(web, "small", plan.Lane(lane))
 			start := now
 			for b.d.oldest()["small"] != (time.Time{}) {
 				pass(time.Millisecond)
 			}
 			if took := now.Sub(start); took > limit {
-				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
+				t.Errorf("a write in the lane %s took %v", plan.Lane(lane), took)
 			}
 		}
 		if left := b.d.lanes(now); left[plan.Removal].Waiting == 0 {

@@ -26,13 +26,13 @@ func key(namespace, name string) syncer.Key { return syncer.Key{Namespace: names
 
 // action is a write of an object of a replica. Only package plan chooses lanes, so a test has
 // to reach in.
-func action(of syncer.Key, name string, lane Lane) plan.Action {
+func action(of syncer.Key, name string, lane plan.Lane) plan.Action {
 	a := plan.Action{Verb: plan.Update, Kind: plan.KindEndpointSlice, Replica: of, Name: of.Name + "-" + name}
 	field, ok := reflect.TypeFor[plan.Action]().FieldByName("lane")
-	if !ok || field.Type != reflect.TypeFor[Lane]() {
+	if !ok || field.Type != reflect.TypeFor[plan.Lane]() {
 		panic("plan.Action has no lane")
 	}
-	*(*Lane)(unsafe.Add(unsafe.Pointer(&a), field.Offset)) = lane
+	*(*plan.Lane)(unsafe.Add(unsafe.Pointer(&a), field.Offset)) = lane
 	return a
 }
 
@@ -126,7 +126,7 @@ func text(g *Grant) string {
 }
 
 // fill plans n actions of a lane, each of a replica of its own.
-func (b *bench) fill(n int, namespace, member string, lane Lane) {
+func (b *bench) fill(n int, namespace, member string, lane plan.Lane) {
 	for i := range n {
 		k := key(namespace, fmt.Sprintf("%s-%s-%d", member, lane, i))
 		b.compare(k, member, action(k, "s", lane))
@@ -142,6 +142,6 @@ func count(grants []*Grant, is func(*Grant) bool) (n int) {
 	return n
 }
 
-func inLane(lane Lane) func(*Grant) bool {
+func inLane(lane plan.Lane) func(*Grant) bool {
 	return func(g *Grant) bool { return g.Action.Lane() == lane }
 }

@@ -62,7 +62,7 @@ type delay struct {
 	until    time.Time
 }
 
-func (o *object) delay(lane Lane) *delay {
+func (o *object) delay(lane plan.Lane) *delay {
 	if lane == plan.Removal {
 		return &o.removals
 	}

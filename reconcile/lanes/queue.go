@@ -18,7 +18,7 @@ import (
 type Work struct {
 	Key syncer.Key
 	// Lane is the most urgent that its news asked for: a hint, for the difference decides.
-	Lane Lane
+	Lane plan.Lane
 	// Cause is the earliest of those that it gathers (record.Earlier), and Causes their
 	// number: none where the replica is only compared again. Those of earlier comparisons
 	// of which something is left are among them; Attempt counts their failures in a row.
@@ -89,7 +89,7 @@ func (q *Queue) Len() int { return q.waiting }
 // which order keys are compared, no more. For a key that waits already the causes are
 // gathered and the more urgent lane counts; for one that is being compared they make a new
 // wait. Without a cause the replica is compared again. An arrival of zero counts as now.
-func (q *Queue) Add(now time.Time, key syncer.Key, hint Lane, causes ...record.Cause) {
+func (q *Queue) Add(now time.Time, key syncer.Key, hint plan.Lane, causes ...record.Cause) {
 	w := q.next(key)
 	for _, cause := range causes {
 		if cause.Arrival.IsZero() {
@@ -152,7 +152,7 @@ func (o *order) Len() int { return o.waiting }
 
 // Pop implements workqueue.Queue.
 func (o *order) Pop() syncer.Key {
-	w := o.order.pop(func(Lane) bool { return true }).(*Work)
+	w := o.order.pop(func(plan.Lane) bool { return true }).(*Work)
 	o.order.served++
 	o.waiting--
 	return w.Key

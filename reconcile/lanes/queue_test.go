@@ -16,7 +16,7 @@ import (
 
 func TestRemovalsAreComparedFirstAndMembersTakeTurns(t *testing.T) {
 	q := NewQueue("", nil)
-	add := func(name, member string, lane Lane) { q.Add(time.Now(), key("shop", name), lane, of(member)) }
+	add := func(name, member string, lane plan.Lane) { q.Add(time.Now(), key("shop", name), lane, of(member)) }
 	for _, name := range []string{"b1", "b2", "b3"} {
 		add(name, "a", plan.Bulk)
 	}
@@ -69,13 +69,13 @@ func TestSharesOfLanes(t *testing.T) {
 	var f fair
 	for lane := range laneCount {
 		for i := range 100 {
-			f.lines[lane].push("m", Lane(lane))
+			f.lines[lane].push("m", plan.Lane(lane))
 			_ = i
 		}
 	}
-	var got []Lane
+	var got []plan.Lane
 	for range 64 {
-		got = append(got, f.pop(func(Lane) bool { return true }).(Lane))
+		got = append(got, f.pop(func(plan.Lane) bool { return true }).(plan.Lane))
 		f.served++
 	}
 	for i := 0; i+4 <= len(got); i++ {
