@@ -48,10 +48,10 @@ type object struct {
 	work   *Work
 	seat   seat
 	due    time.Time
-	// removals and others are delays after failures: a removal does not wait for an addition
-	// of the same object. asked is the server's Retry-After, which delays both.
-	removals, others delay
-	asked            time.Time
+	// delays are those after failures, by lane: a removal does not wait for an addition of the
+	// same object. asked is the server's Retry-After, which delays all.
+	delays [laneCount]delay
+	asked  time.Time
 	// last is how the last write of the whole object ended.
 	last Outcome
 }
@@ -60,13 +60,6 @@ type object struct {
 type delay struct {
 	failures int
 	until    time.Time
-}
-
-func (o *object) delay(lane plan.Lane) *delay {
-	if lane == plan.Removal {
-		return &o.removals
-	}
-	return &o.others
 }
 
 // note records the outcome of a request. One of removals alone, after the whole was not accepted,
@@ -78,13 +71,13 @@ func (o *object) note(now time.Time, a plan.Action, out Outcome) {
 	switch {
 	case out.Unused:
 	case out.Err == nil && a.Less && o.last.Err != nil:
-		o.removals = delay{}
+		o.delays[plan.Removal] = delay{}
 	case out.Err == nil:
-		o.last, o.removals, o.others = out, delay{}, delay{}
+		o.last, o.delays = out, [laneCount]delay{}
 	default:
 		o.last = out
 		o.last.Refused = out.Refused && !a.Less
-		of := o.delay(a.Lane())
+		of := &o.delays[a.Lane()]
 		of.until = now.Add(min(longestDelay, firstDelay<<min(of.failures, 13)))
 		of.failures++
 	}
@@ -106,7 +99,7 @@ func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]Outcome {
 func (d *Dispatch) line(now time.Time, o *object) {
 	o.seat.leave()
 	lane := o.action.Lane()
-	delays := []time.Time{o.asked, o.delay(lane).until}
+	delays := []time.Time{o.asked, o.delays[lane].until}
 	if lane != plan.Removal {
 		delays = append(delays, d.repairs[o.action.Object()])
 	}
@@ -128,7 +121,7 @@ func (d *Dispatch) reached(now time.Time) {
 	for e := d.delayed.Front(); e != nil; {
 		o := e.Value.(*object)
 		if e = e.Next(); o.last.Lost {
-			o.removals, o.others, o.last.Lost = delay{}, delay{}, false
+			o.delays, o.last.Lost = [laneCount]delay{}, false
 			d.line(now, o)
 		}
 	}
