@@ -23,6 +23,7 @@ type Comparison struct {
 	// there are no actions.
 	Excluded bool
 
+	shares []syncer.Share
 	// What follows is as Core.Compare finds it: whether this process leads, what is wrong with the
 	// replica, and the records that end with the comparison.
 	leads   bool
@@ -30,13 +31,13 @@ type Comparison struct {
 	ended   []record.Change
 }
 
-// compare compares a replica's current and desired state; actions returns what is to be sent.
-func compare(source Source, current plan.Current, actions func(plan.Current, *plan.Desired) ([]plan.Action, plan.Waiting)) *Comparison {
+// compare compares a replica's current and desired state.
+func compare(source Source, current plan.Current) *Comparison {
 	s, key := *source.Settings(), current.Key
 	s.DropOrphans = s.DropOrphans && source.AllListed()
-	c := &Comparison{Replica: key, Now: current, Excluded: !s.MayWrite(key.Namespace)}
-	if c.Want = plan.Merge(key, current, source.Shares(key), s.Settings); !c.Excluded {
-		c.Actions, c.Waiting = actions(current, c.Want)
+	c := &Comparison{Replica: key, Now: current, Excluded: !s.MayWrite(key.Namespace), shares: source.Shares(key)}
+	if c.Want = plan.Merge(key, current, c.shares, s.Settings); !c.Excluded {
+		c.Actions, c.Waiting = plan.Actions(current, c.Want)
 	}
 	return c
 }
@@ -45,7 +46,9 @@ func compare(source Source, current plan.Current, actions func(plan.Current, *pl
 // way, and returns all that would be written. It writes nothing.
 func (r *Reconciler) Plan() (all []Comparison) {
 	for _, key := range replicas(r.opts.Source, r.Cache) {
-		all = append(all, *compare(r.opts.Source, r.Cache.Current(key), plan.Foresee))
+		current := r.Cache.Current(key)
+		current.AtOnce = true
+		all = append(all, *compare(r.opts.Source, current))
 	}
 	return all
 }
@@ -60,19 +63,19 @@ const (
 
 // troubles are what is wrong with the replica.
 func (c *Comparison) troubles() (out metrics.Trouble) {
-	conflict := func(reason, member, message string) {
-		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: reason, Cluster: member, Message: message})
-	}
 	if c.Excluded && c.Want != nil {
-		conflict(ConflictExcluded, "", "namespace "+c.Replica.Namespace+" may not be written to (ingress.namespaces)")
+		message := "namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)"
+		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: ConflictExcluded, Message: message})
 	}
 	for _, one := range c.Waiting.Conflicts {
-		conflict(string(one.Reason), one.Member, one.Message)
+		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: string(one.Reason), Cluster: one.Member, Message: one.Message})
+	}
+	for _, share := range c.shares {
+		for _, one := range share.Given.Rejected {
+			out.Rejected = append(out.Rejected, metrics.Rejection{Cluster: share.Member, Address: one.Address, Reason: string(one.Reason)})
+		}
 	}
 	if c.Want != nil {
-		for _, one := range c.Want.Rejected {
-			out.Rejected = append(out.Rejected, metrics.Rejection{Cluster: one.Member, Address: one.Address, Reason: string(one.Reason)})
-		}
 		for _, one := range c.Want.Orphans {
 			out.Orphans = append(out.Orphans, metrics.OrphanStatus{Cluster: one.Member, Endpoints: one.Endpoints})
 		}

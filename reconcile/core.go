@@ -50,7 +50,6 @@ func NewCore(source Source, ingress *cache.Cache, provider workqueue.MetricsProv
 func (c *Core) Lead(now time.Time, leading bool) {
 	for _, w := range c.dispatch.Drop(now) {
 		delete(c.changes, w)
-		c.queue.Add(now, w.Key, plan.Bulk)
 	}
 	if c.leading = leading; leading {
 		c.AddAll(now, record.EventStarted)
@@ -101,11 +100,11 @@ func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time
 // Waiting counts the replicas that wait for a comparison.
 func (c *Core) Waiting() int { return c.queue.Len() }
 
-// Lanes returns how many requests are planned and under way in each lane.
-func (c *Core) Lanes(now time.Time) []metrics.LaneStatus { return c.dispatch.Status(now) }
-
-// Oldest returns when the oldest change that is not yet written arrived, by member.
-func (c *Core) Oldest() map[string]time.Time { return c.dispatch.Oldest() }
+// Status returns how many requests are planned and under way in each lane, and when the oldest change that is
+// not yet written arrived, by member.
+func (c *Core) Status(now time.Time) (lanes []metrics.LaneStatus, oldest map[string]time.Time) {
+	return c.dispatch.Status(now)
+}
 
 // Compare compares the next replica, and plans the actions; nil if none waits. clock is read before and
 // after. A standby plans and reports nothing: its members start again before it leads.
@@ -115,9 +114,9 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 		return nil
 	}
 	defer c.queue.Done(w)
-	begun, current := clock(), c.cache.Current(w.Key)
-	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return c.dispatch.Refused(w.Key, o) }
-	of := compare(c.source, current, plan.Actions)
+	begun, current, failed := clock(), c.cache.Current(w.Key), c.dispatch.Failed(w.Key)
+	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return failed[o].Refused }
+	of := compare(c.source, current)
 	if of.leads = c.leading; !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
@@ -125,8 +124,8 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	if ended := c.settle(w, of, begun, clock()); of.leads {
 		of.ended = ended
 	}
-	for o, err := range c.dispatch.Failed(w.Key) {
-		of.trouble.Conflicts = append(of.trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + err.Error()})
+	for o, last := range c.dispatch.Failed(w.Key) {
+		of.trouble.Conflicts = append(of.trouble.Conflicts, metrics.Conflict{Reason: ConflictRefused, Message: o.String() + ": " + last.Err.Error()})
 	}
 	return of
 }
@@ -151,29 +150,20 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if o != nil {
 		c.cache.Take(o, g.Store)
 	}
-	if err == nil || !lapsed { // else it is sent again
-		c.changes[g.Work].wrote(now, sent, err)
-	}
-	out := lanes.Outcome{Result: lanes.Failed, Err: err, RetryAfter: kube.RetryAfter(err)}
-	switch {
+	switch is := c.changes[g.Work]; {
 	case err == nil:
-		out.Result = lanes.Written
-	case lapsed:
-		out.Result = lanes.Unused
-	case write.Lost(err):
-		out.Result = lanes.Lost
-	case write.TakesLess(write.Meaning(err)):
-		out.Result = lanes.Refused
+		is.last, is.acked = now, append(is.acked, sent)
+		is.rec.Acknowledged(sent.Kind.String(), now)
+	case !lapsed: // else it is sent again
+		is.err = err
 	}
-	if g.Done(now, out) {
-		ended = c.end(now, g.Work, out.Result == lanes.Unused)
+	out := lanes.Outcome{Err: err, RetryAfter: kube.RetryAfter(err), Unused: err != nil && lapsed, Lost: write.Lost(err)}
+	out.Refused = !out.Lost && write.TakesLess(write.Meaning(err))
+	if c.dispatch.Done(now, g, out) {
+		ended = c.end(now, g.Work, out.Unused)
 	}
-	switch {
-	case sent.Kind != plan.KindNamespace:
-	case o != nil:
-		c.addNamespace(now, sent.Name) // others waited for it, too
-	default:
-		c.queue.AddPending(now, sent.Name)
+	if sent.Kind == plan.KindNamespace { // others waited for it, too
+		c.addNamespace(now, sent.Name)
 	}
 	return ended
 }

@@ -290,7 +290,7 @@ func (g *ground) settled() {
 	g.t.Helper()
 	g.pass(time.Second) // a Service is deleted after what the scene has checked
 	g.r.Step(func(c *Core, _ time.Time) {
-		if lag := c.Oldest(); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished) > 0 || len(c.dispatch.Failed(web)) > 0 {
+		if _, lag := c.Status(time.Now()); len(lag) > 0 || c.Waiting() > 0 || len(c.changes)+len(c.unfinished) > 0 || len(c.dispatch.Failed(web)) > 0 {
 			g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, c.Waiting(), len(c.changes)+len(c.unfinished), c.dispatch.Failed(web))
 		}
 	})
@@ -308,7 +308,7 @@ func (g *ground) compareAll() {
 
 // oldest is when the oldest change that is not written arrived, by member.
 func (g *ground) oldest() (oldest map[string]time.Time) {
-	g.r.Step(func(c *Core, _ time.Time) { oldest = c.Oldest() })
+	g.r.Step(func(c *Core, _ time.Time) { _, oldest = c.Status(time.Now()) })
 	return oldest
 }
 

@@ -19,9 +19,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// IdentitiesPrefix begins the name of the ConfigMap; that of the installation follows.
-const IdentitiesPrefix = "tributary-identities."
-
 const (
 	// identitiesEvery is the time between two looks at the record, identitiesTimeout bounds one.
 	identitiesEvery, identitiesTimeout = 5 * time.Second, 5 * time.Second
@@ -51,7 +48,7 @@ type Identities struct {
 func NewIdentities(access *kube.Access, permit Permit, namespace, instance string, changed func(member string), logger *slog.Logger) *Identities {
 	labels := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance}
 	return &Identities{
-		access: access, permit: permit, meta: metav1.ObjectMeta{Namespace: namespace, Name: IdentitiesPrefix + instance, Labels: labels},
+		access: access, permit: permit, meta: metav1.ObjectMeta{Namespace: namespace, Name: "tributary-identities." + instance, Labels: labels},
 		changed: changed, logger: logger, read: make(chan struct{}), uids: map[string]string{},
 	}
 }
@@ -110,19 +107,16 @@ func (i *Identities) look(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	news := i.take(record.Data)
+	wanted := i.take(record.Data)
+	if maps.Equal(wanted, record.Data) {
+		return nil
+	}
 	bounded, release, held := i.permit.Hold(ctx)
 	if !held {
 		return nil
 	}
 	defer release()
-	if len(news) == 0 {
-		return nil
-	}
-	if record.Data == nil {
-		record.Data = map[string]string{}
-	}
-	if maps.Copy(record.Data, news); missing {
+	if record.Data = wanted; missing {
 		_, err = client.Create(bounded, record, metav1.CreateOptions{})
 	} else {
 		_, err = client.Update(bounded, record, metav1.UpdateOptions{})
@@ -133,8 +127,8 @@ func (i *Identities) look(ctx context.Context) error {
 	return err
 }
 
-// take applies what is on record, and returns what is to be added to it.
-func (i *Identities) take(record map[string]string) (news map[string]string) {
+// take applies what is on record, and returns what is to be.
+func (i *Identities) take(record map[string]string) (wanted map[string]string) {
 	i.mu.Lock()
 	var others []string
 	for member, uid := range i.recorded {
@@ -145,12 +139,11 @@ func (i *Identities) take(record map[string]string) (news map[string]string) {
 	}
 	i.recorded = maps.Clone(record)
 	maps.Copy(i.uids, record)
-	news = maps.Clone(i.uids)
+	wanted = maps.Clone(i.uids)
 	i.mu.Unlock()
-	maps.DeleteFunc(news, func(member, uid string) bool { return uid == "" || record[member] != "" })
 	for _, member := range others {
 		i.logger.Info("the record of a member's cluster was changed: what is found now is accepted", "cluster", member)
 		i.changed(member)
 	}
-	return news
+	return wanted
 }

@@ -418,6 +418,25 @@ func TestExcludedNamespaces(t *testing.T) {
 	})
 }
 
+// Addresses that nobody may have are reported with the member that named them.
+func TestRejectedAddresses(t *testing.T) {
+	play(t, func(g *ground) {
+		g.mu.Lock()
+		given := contribution(web, "1", 8080)
+		given.Rejected = []syncer.Rejection{{Address: "127.0.0.1", Reason: syncer.RejectLoopback}}
+		g.shares[web] = map[string]syncer.Share{"a": {Member: "a", Listed: true, Given: given}}
+		g.mu.Unlock()
+		g.compareAll()
+		g.expect(web, "1", 50*time.Millisecond)
+		g.seen.mu.Lock()
+		defer g.seen.mu.Unlock()
+		want := []metrics.Rejection{{Cluster: "a", Address: "127.0.0.1", Reason: string(syncer.RejectLoopback)}}
+		if got := g.seen.troubles[web].Rejected; !slices.Equal(got, want) {
+			t.Errorf("rejected %+v", got)
+		}
+	})
+}
+
 // What is published of a member that is not configured stays, or goes once all members were listed.
 func TestOrphans(t *testing.T) {
 	play(t, func(g *ground) {

@@ -103,16 +103,12 @@ type Reconciler struct {
 	core *Core
 	// waiting is signalled when a replica waits for a comparison.
 	waiting chan struct{}
-	// term is that in which this process leads; nil: it does not.
-	term *term
-}
-
-// term is a time of leading: sent are its requests, which end with writing, and again looks
-// once more what may be sent.
-type term struct {
+	// writing ends with the time in which this process leads; nil: it does not. again looks once more
+	// what may be sent.
 	writing context.Context
-	sent    sync.WaitGroup
 	again   *time.Timer
+	// sent are the requests under way, which end with writing.
+	sent sync.WaitGroup
 }
 
 // New returns a Reconciler that does nothing yet.
@@ -132,7 +128,7 @@ func (r *Reconciler) Step(take func(c *Core, now time.Time)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	take(r.core, time.Now())
-	if r.term != nil {
+	if r.writing != nil {
 		r.lockedSend(time.Now())
 	}
 	if r.core.Waiting() > 0 {
@@ -145,19 +141,19 @@ func (r *Reconciler) Step(take func(c *Core, now time.Time)) {
 
 // lockedSend begins the requests that may be sent, and says when to look again.
 func (r *Reconciler) lockedSend(now time.Time) {
-	t, wake := r.term, now.Add(unheld)
-	if _, release, held := r.opts.Permit.Hold(t.writing); held {
+	ctx, wake := r.writing, now.Add(unheld)
+	if _, release, held := r.opts.Permit.Hold(ctx); held {
 		release()
 		for {
 			g, again := r.core.Request(now)
 			if wake = again; g == nil {
 				break
 			}
-			t.sent.Go(func() { r.request(t.writing, g) })
+			r.sent.Go(func() { r.request(ctx, g) })
 		}
 	}
-	if t.again.Stop(); !wake.IsZero() {
-		t.again.Reset(wake.Sub(now))
+	if r.again.Stop(); !wake.IsZero() {
+		r.again.Reset(wake.Sub(now))
 	}
 }
 
@@ -214,10 +210,8 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, stop) })()
-	t := &term{writing: writing, again: time.AfterFunc(unheld, func() { r.Step(func(*Core, time.Time) {}) })}
-	defer t.again.Stop()
 	r.Step(func(core *Core, now time.Time) {
-		r.term = t
+		r.writing, r.again = writing, time.AfterFunc(unheld, func() { r.Step(func(*Core, time.Time) {}) })
 		core.Lead(now, true)
 	})
 	var group sync.WaitGroup
@@ -225,10 +219,11 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	group.Go(func() { r.announcer.run(ctx) })
 	<-ctx.Done()
 	r.Step(func(core *Core, now time.Time) {
-		r.term = nil
+		r.writing = nil
+		r.again.Stop()
 		core.Lead(now, false)
 	})
-	t.sent.Wait()
+	r.sent.Wait()
 	group.Wait()
 }
 

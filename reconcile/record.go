@@ -21,10 +21,12 @@ type change struct {
 	rec record.Change
 	// more is true where another comparison must follow.
 	more bool
-	// now is the current state at the comparison, acked what was written since, last when.
+	// now is the current state at the comparison, acked what was written since, last when; delta is what
+	// was written before.
 	now   plan.Current
 	acked []plan.Action
 	last  time.Time
+	delta plan.Delta
 	// err is why a write was not accepted.
 	err error
 }
@@ -33,7 +35,7 @@ type change struct {
 // returns the records that end with it: those of earlier ones that failed, and its own if there is
 // nothing to write. Its conflicts are why that may be so.
 func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ended []record.Change) {
-	former, planned := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
+	former := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
 	for _, earlier := range former {
 		ended = append(ended, c.end(now, earlier, true)...)
 	}
@@ -49,11 +51,11 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 	own.now, own.more = of.Now, of.Waiting.More
 	own.rec.Lane, own.rec.Attempt, own.rec.Causes = w.Lane.String(), w.Attempt, max(own.rec.Causes, w.Causes)
 	switch {
-	case planned:
+	case len(of.Actions) > 0:
 		urgent := slices.MinFunc(of.Actions, func(a, b plan.Action) int { return cmp.Compare(a.Lane(), b.Lane()) })
 		own.rec.Lane = urgent.Lane().String()
 		c.changes[w] = own
-	case own.more || len(of.Actions) > 0:
+	case own.more:
 		c.unfinished[w.Key] = own
 	case own.rec.Writes > 0:
 		ended = append(ended, own.end(cmp.Or(own.last, now), record.Written, nil))
@@ -63,16 +65,6 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 		ended = append(ended, own.end(now, record.Dropped, nil))
 	}
 	return ended
-}
-
-// wrote records the answer to a request.
-func (c *change) wrote(now time.Time, a plan.Action, err error) {
-	if err != nil {
-		c.err = err
-		return
-	}
-	c.last, c.acked = now, append(c.acked, a)
-	c.rec.Acknowledged(a.Kind.String(), now)
 }
 
 // end is called when nothing of a comparison is planned or under way any more, and returns its
@@ -89,7 +81,7 @@ func (c *Core) end(now time.Time, w *lanes.Work, goesOn bool) []record.Change {
 	is.tell()
 	if other := c.unfinished[w.Key]; other != nil {
 		is.rec.Writes += other.rec.Writes
-		is.changed(plan.Delta{Added: other.rec.Added, Removed: other.rec.Removed, Readied: other.rec.Readied, Unreadied: other.rec.Unreadied})
+		is.delta = is.delta.With(other.delta)
 	}
 	c.unfinished[w.Key] = is
 	return nil
@@ -98,6 +90,7 @@ func (c *Core) end(now time.Time, w *lanes.Work, goesOn bool) []record.Change {
 // end closes the record.
 func (c *change) end(at time.Time, result record.Result, err error) record.Change {
 	c.tell()
+	c.rec.Added, c.rec.Removed, c.rec.Readied, c.rec.Unreadied = c.delta.Added, c.delta.Removed, c.delta.Readied, c.delta.Unreadied
 	c.rec.End(at, result, err)
 	return c.rec
 }
@@ -105,15 +98,5 @@ func (c *change) end(at time.Time, result record.Result, err error) record.Chang
 // tell records what was written since the comparison. What one comparison adds and the next
 // removes is recorded as both.
 func (c *change) tell() {
-	c.changed(plan.Change(c.now, c.acked))
-	c.acked = nil
-}
-
-func (c *change) changed(d plan.Delta) {
-	for _, list := range []struct {
-		to   *[]string
-		more []string
-	}{{&c.rec.Added, d.Added}, {&c.rec.Removed, d.Removed}, {&c.rec.Readied, d.Readied}, {&c.rec.Unreadied, d.Unreadied}} {
-		*list.to = slices.Compact(slices.Sorted(slices.Values(slices.Concat(*list.to, list.more))))
-	}
+	c.delta, c.acked = c.delta.With(plan.Change(c.now, c.acked)), nil
 }

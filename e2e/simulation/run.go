@@ -158,7 +158,8 @@ func (w *world) busy() string {
 	}
 	for _, p := range w.processes {
 		n := p.core.Waiting()
-		for _, lane := range p.core.Lanes(p.clock()) {
+		planned, _ := p.core.Status(p.clock())
+		for _, lane := range planned {
 			if n += lane.Sent; p.leads() {
 				n += lane.Waiting
 			}

@@ -33,7 +33,7 @@ func BenchmarkCycle(b *testing.B) {
 				q.Done(w)
 				for {
 					g, _ := d.Next(time.Now())
-					g.Done(time.Now(), Outcome{})
+					d.Done(time.Now(), g, Outcome{})
 					again := q.Next()
 					if g.Action.Lane() == plan.Removal {
 						d.Replace(time.Now(), again, nil, false)

@@ -4,11 +4,14 @@
 package lanes
 
 import (
+	"cmp"
+	"container/list"
 	"maps"
 	"slices"
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -29,6 +32,10 @@ const (
 	additionsBeside = 16
 	bulkBeside      = 4
 	afterRemoval    = time.Second
+	// A namespace in which a request has been under way for hanging has latePlaces until one is
+	// answered in time; removals have their own, so that they wait for no other.
+	hanging    = time.Second
+	latePlaces = 2
 )
 
 // Dispatch holds the actions that are planned, and grants each a place in order.
@@ -36,27 +43,50 @@ type Dispatch struct {
 	queue *Queue
 	// replicas hold the objects of each of which something is planned or under way, and each until
 	// the comparison after.
-	replicas   map[syncer.Key]map[plan.Object]*object
-	namespaces map[share]*namespace
+	replicas map[syncer.Key]map[plan.Object]*object
 	// underWay holds the places that are granted by the object that is written, held counts
 	// them by lane.
 	underWay map[plan.Object]*Grant
 	held     [laneCount]int
 	// ready is what waits for a place and nothing else, delayed what waits for its time, the
-	// soonest first.
+	// soonest first, and parked what waits for a place of its namespace, or for another replica's
+	// request about the same object.
 	ready   fair
-	delayed []*object
-	// removed is when a removal was last planned or answered.
+	delayed list.List
+	parked  map[share]*list.List
+	// late are the namespaces whose last answer was late.
+	late map[share]bool
+	// removed is when a removal was last answered.
 	removed time.Time
 	// repairs are until when objects that others change are not repaired again.
 	repairs map[plan.Object]time.Time
 }
 
+// share is the removals of a namespace, or all else.
+type share struct {
+	namespace string
+	removals  bool
+}
+
+// Grant is the right to send one request. Exactly one call of Dispatch.Done ends it, also when
+// nothing was sent, or its place is lost.
+type Grant struct {
+	// Action is what is to be sent.
+	Action plan.Action
+	// Work is the comparison that asked for it.
+	Work *Work
+	// Store is for the sender: the store that it goes to.
+	Store int
+
+	of share
+	at time.Time
+}
+
 // NewDispatch returns a Dispatch for what is compared out of the queue.
 func NewDispatch(q *Queue) *Dispatch {
 	return &Dispatch{
-		queue: q, replicas: map[syncer.Key]map[plan.Object]*object{}, namespaces: map[share]*namespace{},
-		underWay: map[plan.Object]*Grant{}, repairs: map[plan.Object]time.Time{},
+		queue: q, replicas: map[syncer.Key]map[plan.Object]*object{}, underWay: map[plan.Object]*Grant{},
+		parked: map[share]*list.List{}, late: map[share]bool{}, repairs: map[plan.Object]time.Time{},
 	}
 }
 
@@ -65,27 +95,37 @@ func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
 
 // Replace plans the actions of a comparison in place of all that was planned for its replica, and
 // returns the works of which nothing remains then: this one has their causes now. Requests under
-// way go on; no action is on an object that is Busy. planned is false if there are no actions.
-// more says that something remains that cannot be an action yet: it is for the next comparison,
-// until when the changes count as not written. Call it at the end of each comparison, also when
-// there is nothing to do.
-func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (over []*Work, planned bool) {
+// way go on; no action is on an object that is Busy. more says that something remains that cannot
+// be an action yet: it is for the next comparison, until when the changes count as not written.
+// Call it at the end of each comparison, also when there is nothing to do.
+func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more bool) (over []*Work) {
 	was, objects := d.replicas[w.Key], map[plan.Object]*object{}
-	former := plannedBy(was)
-	for _, earlier := range former {
-		w.gather(earlier)
-	}
 	for _, a := range actions {
-		o := was[a.Object()]
-		if o == nil {
-			o = &object{dispatch: d, name: a.Object()}
-		}
-		objects[o.name] = o
-		o.plan(now, a, w)
+		objects[a.Object()] = cmp.Or(was[a.Object()], &object{})
 	}
 	for name, o := range was {
-		if objects[name] == nil && o.drop() {
-			objects[name] = o
+		if o.work != nil {
+			w.gather(o.work)
+			if o.work.left--; o.work.left == 0 {
+				over = append(over, o.work)
+			}
+		}
+		if objects[name] == nil {
+			o.seat.leave()
+			o.action, o.work = plan.Action{}, nil
+			if g := d.underWay[name]; g != nil && g.Work.Key == w.Key {
+				objects[name] = o
+			}
+		}
+	}
+	for _, a := range actions {
+		o := objects[a.Object()]
+		// In the same lane it retains its place, so that a replica that changes all the time is served as well.
+		stays := o.work != nil && o.action.Lane() == a.Lane()
+		o.action, o.work = a, w
+		w.left++
+		if !stays {
+			d.line(now, o)
 		}
 	}
 	if d.replicas[w.Key] = objects; len(objects) == 0 {
@@ -94,53 +134,52 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 	if more {
 		d.queue.next(w.Key).gather(w)
 	}
-	return slices.DeleteFunc(former, func(w *Work) bool { return w.left > 0 }), w.left > 0
-}
-
-// Drop removes all that is planned, with its delays, and returns the works of which nothing
-// remains then: their replicas are to be compared again, until when the changes count as not
-// written. Requests under way go on.
-func (d *Dispatch) Drop(now time.Time) (over []*Work) {
-	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
-		former, _ := d.Replace(now, &Work{Key: key}, nil, true)
-		over = append(over, former...)
-	}
 	return over
 }
 
-// plannedBy are the works that planned something.
-func plannedBy(objects map[plan.Object]*object) (works []*Work) {
-	for _, o := range objects {
-		if o.work != nil && !slices.Contains(works, o.work) {
-			works = append(works, o.work)
-		}
+// Drop removes all that is planned, with its delays, has its replicas compared again, until when
+// the changes count as not written, and returns the works of which nothing remains then. Requests
+// under way go on.
+func (d *Dispatch) Drop(now time.Time) (over []*Work) {
+	for _, key := range slices.SortedFunc(maps.Keys(d.replicas), syncer.Key.Compare) {
+		over = append(over, d.Replace(now, &Work{Key: key}, nil, true)...)
+		d.queue.Add(now, key, plan.Bulk)
 	}
-	return works
+	return over
 }
 
 // Next grants a place to the next action. If none may be sent it is nil, and wake is when to call
 // again though nothing else has happened; zero: never.
 func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
-	for len(d.delayed) > 0 && !now.Before(d.delayed[0].due) {
-		d.delayed[0].line(now)
+	for e := d.delayed.Front(); e != nil && !e.Value.(*object).due.After(now); e = d.delayed.Front() {
+		d.line(now, e.Value.(*object))
 	}
 	for {
-		o, ok := d.ready.pop(func(lane Lane) bool { return d.may(lane, now) }).(*object)
+		o, ok := d.ready.pop(func(lane plan.Lane) bool { return d.may(lane, now) }).(*object)
 		if !ok {
 			break
 		}
-		n, g := d.namespace(o.work.Key, o.action.Lane()), d.underWay[o.name]
-		if g != nil { // of another replica: where that one ends
-			n = d.namespace(g.Work.Key, g.Action.Lane())
+		of := share{o.work.Key.Namespace, o.action.Lane() == plan.Removal}
+		name := o.action.Object()
+		g := d.underWay[name]
+		if g == nil && !d.full(of, now) {
+			g = &Grant{Action: o.action, Work: o.work, of: of, at: now}
+			o.action, o.work, o.seat = plan.Action{}, nil, seat{}
+			d.underWay[name] = g
+			d.held[g.Action.Lane()]++
+			d.ready.served++
+			return g, time.Time{}
 		}
-		if g != nil || n.full(now) {
-			o.seat = sit(&n.parked, o)
-			continue
+		if g != nil { // of another replica: until that one ends
+			of = g.of
 		}
-		return d.grant(o, n, now), time.Time{}
+		if d.parked[of] == nil {
+			d.parked[of] = list.New()
+		}
+		o.seat = sit(d.parked[of], o)
 	}
-	if len(d.delayed) > 0 {
-		wake = d.delayed[0].due
+	if e := d.delayed.Front(); e != nil {
+		wake = e.Value.(*object).due
 	}
 	if calm := d.removed.Add(afterRemoval); calm.After(now) && (wake.IsZero() || calm.Before(wake)) {
 		wake = calm
@@ -149,7 +188,7 @@ func (d *Dispatch) Next(now time.Time) (g *Grant, wake time.Time) {
 }
 
 // may reports whether the lane may hold one more place.
-func (d *Dispatch) may(lane Lane, now time.Time) bool {
+func (d *Dispatch) may(lane plan.Lane, now time.Time) bool {
 	removals, additions, bulk := d.held[plan.Removal], d.held[plan.Addition], d.held[plan.Bulk]
 	calm := removals == 0 && now.Sub(d.removed) >= afterRemoval
 	switch {
@@ -163,34 +202,73 @@ func (d *Dispatch) may(lane Lane, now time.Time) bool {
 	return true
 }
 
-// Failed returns the objects of a replica whose last write was not accepted, and why.
-func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]error {
-	failed := map[plan.Object]error{}
-	for name, o := range d.replicas[replica] {
-		if o.err != nil {
-			failed[name] = o.err
+// full reports whether no more of a namespace may be under way.
+func (d *Dispatch) full(of share, now time.Time) bool {
+	held, late := 0, d.late[of]
+	for _, g := range d.underWay {
+		if g.of == of {
+			held++
+			late = late || now.Sub(g.at) >= hanging
 		}
 	}
-	return failed
+	return late && held >= latePlaces
 }
 
-// Refused reports whether the next request about an object of a replica may only remove.
-func (d *Dispatch) Refused(replica syncer.Key, o plan.Object) bool {
-	is := d.replicas[replica][o]
-	return is != nil && is.last == Refused
+// Done ends a grant, frees its place and has the replica compared again, whatever the
+// outcome: the answer must be in the cache by then. last is true when no other action of its
+// Work is planned or under way.
+func (d *Dispatch) Done(now time.Time, g *Grant, out Outcome) (last bool) {
+	w, lane, name := g.Work, g.Action.Lane(), g.Action.Object()
+	delete(d.underWay, name)
+	d.held[lane]--
+	if lane == plan.Removal {
+		d.removed = now
+	}
+	d.replicas[w.Key][name].note(now, g.Action, out)
+	if out.Err == nil {
+		if w.Causes == 0 || w.Cause.Event == record.EventRepaired { // no member has news
+			d.repaired(now, name)
+		}
+		d.reached(now)
+	} else {
+		next := d.queue.next(w.Key)
+		next.gather(w)
+		if !out.Unused {
+			next.Attempt = max(next.Attempt, w.Attempt+1)
+		}
+	}
+	switch {
+	case out.Unused:
+	case now.Sub(g.at) >= hanging:
+		d.late[g.of] = true
+	default:
+		delete(d.late, g.of)
+	}
+	if waiting := d.parked[g.of]; waiting != nil {
+		delete(d.parked, g.of)
+		for waiting.Len() > 0 {
+			d.line(now, waiting.Front().Value.(*object))
+		}
+	}
+	d.queue.Add(now, w.Key, lane)
+	w.left--
+	return w.left == 0
 }
 
-// Status returns the state of each lane, the most urgent first. The cost grows with what is
-// planned.
-func (d *Dispatch) Status(now time.Time) []metrics.LaneStatus {
-	lanes := make([]metrics.LaneStatus, laneCount)
+// Status returns the state of each lane, the most urgent first; and of every member of which something
+// is not written yet, when its oldest change arrived: in the queue, planned, or under way. Changes without
+// a member (repairs, the configuration) are under "". The cost grows with what is not written.
+func (d *Dispatch) Status(now time.Time) (lanes []metrics.LaneStatus, oldest map[string]time.Time) {
+	lanes, oldest = make([]metrics.LaneStatus, laneCount), map[string]time.Time{}
 	for lane := range lanes {
-		lanes[lane].Name = Lane(lane).String()
+		lanes[lane].Name = plan.Lane(lane).String()
 	}
 	note := func(count *int, s *metrics.LaneStatus, w *Work) {
-		if *count++; w.Causes > 0 {
+		*count++
+		if w.Causes > 0 {
 			s.OldestSeconds = max(s.OldestSeconds, now.Sub(w.Cause.Arrival).Seconds())
 		}
+		mergeOldest(oldest, w.arrivals)
 	}
 	for _, g := range d.underWay {
 		s := &lanes[g.Action.Lane()]
@@ -203,24 +281,8 @@ func (d *Dispatch) Status(now time.Time) []metrics.LaneStatus {
 			}
 		}
 	}
-	return lanes
-}
-
-// Oldest returns, of every member of which something is not written yet, when its oldest
-// change arrived: in the queue, planned, or under way. Changes without a member (repairs, the
-// configuration) are under "". The cost grows with what is not written.
-func (d *Dispatch) Oldest() map[string]time.Time {
-	oldest := map[string]time.Time{}
 	for _, w := range d.queue.pending {
 		mergeOldest(oldest, w.arrivals)
 	}
-	for _, g := range d.underWay {
-		mergeOldest(oldest, g.Work.arrivals)
-	}
-	for _, objects := range d.replicas {
-		for _, w := range plannedBy(objects) {
-			mergeOldest(oldest, w.arrivals)
-		}
-	}
-	return oldest
+	return lanes, oldest
 }

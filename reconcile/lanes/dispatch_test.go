@@ -16,7 +16,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-var web = key("shop", "web")
+var (
+	web    = key("shop", "web")
+	failed = Outcome{Err: errors.New("no")}
+)
 
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +91,7 @@ func TestBulkWorkYields(t *testing.T) {
 			t.Errorf("a second later it has %d places, want %d", len(grants), bulkPlaces)
 		}
 		for _, g := range grants {
-			g.Done(time.Now(), Outcome{})
+			b.d.Done(time.Now(), g, Outcome{})
 		}
 		if n := len(b.all()); n != bulkBeside {
 			t.Errorf("with replicas to compare it has %d places, want %d", n, bulkBeside)
@@ -135,14 +138,14 @@ func TestHangingNamespaces(t *testing.T) {
 			b.done(g)
 		}
 		for _, g := range first[:8] {
-			b.again(g, Outcome{Result: Failed})
+			b.again(g, failed)
 		}
 		for _, g := range b.all() {
 			b.done(g)
 		}
 		for i, g := range first[8:] {
 			time.Sleep(time.Second)
-			b.again(g, Outcome{Result: Failed})
+			b.again(g, failed)
 			if n := count(b.all(), func(g *Grant) bool { return slow(g) && g.Action.Lane() == plan.Addition }); n != 1 {
 				t.Errorf("after hanging request %d ended, %d are granted, want 1", i, n)
 			}
@@ -177,7 +180,7 @@ func TestDelays(t *testing.T) {
 			}
 			took := time.Since(start)
 			if g != nil {
-				b.again(g, Outcome{Result: Failed, Err: errors.New("no")})
+				b.again(g, failed)
 			}
 			return took
 		}
@@ -195,14 +198,14 @@ func TestDelays(t *testing.T) {
 		for range 3 { // of a roll-out whose removals pass
 			time.Sleep(longestDelay / 4)
 			b.compare(web, "a", less)
-			b.want(b.next(), web, "s").Done(time.Now(), Outcome{})
+			b.d.Done(time.Now(), b.want(b.next(), web, "s"), Outcome{})
 		}
 		b.compared(web, false, action(web, "s", plan.Addition))
 		b.want(b.next(), web, "")
 		time.Sleep(time.Until(due)) // the removals have not made it later
 		b.done(b.want(b.next(), web, "s"))
 		b.compare(web, "a", action(web, "s", plan.Removal))
-		b.again(b.want(b.next(), web, "s"), Outcome{Result: Failed, RetryAfter: 7 * time.Second})
+		b.again(b.want(b.next(), web, "s"), Outcome{Err: failed.Err, RetryAfter: 7 * time.Second})
 		if got := wait(time.Minute); got < 7*time.Second || got > 9*time.Second {
 			t.Errorf("the server asked for 7s, the wait was %v", got)
 		}
@@ -218,21 +221,21 @@ func TestServerAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		dead, refused, other := key("shop", "dead"), key("shop", "refused"), key("shop", "other")
-		fail := func(result Result) {
+		fail := func(out Outcome) {
 			t.Helper()
 			for range 10 {
 				g, wake := b.d.Next(time.Now())
 				for ; g == nil; g, wake = b.d.Next(time.Now()) {
 					time.Sleep(time.Until(wake))
 				}
-				b.again(g, Outcome{Result: result, Err: errors.New("no")})
+				b.again(g, out)
 			}
 		}
 		b.compare(refused, "a", action(refused, "s", plan.Addition))
-		fail(Refused)
+		fail(Outcome{Err: failed.Err, Refused: true})
 		b.compare(web, "a", action(web, "s", plan.Addition))
 		b.compare(dead, "a", action(dead, "s", plan.Removal))
-		fail(Lost)
+		fail(Outcome{Err: failed.Err, Lost: true})
 		b.want(b.next(), web, "")
 		b.compare(other, "a", action(other, "s", plan.Addition))
 		b.done(b.want(b.next(), other, "s"))
@@ -259,30 +262,30 @@ func TestReplace(t *testing.T) {
 		}
 		z := b.want(b.next(), web, "z")
 		b.want(b.next(), web, "")
-		if !x.Done(time.Now(), Outcome{Result: Failed}) {
+		if !b.d.Done(time.Now(), x, failed) {
 			t.Error("nothing else of the first comparison is under way")
 		}
 		time.Sleep(time.Minute)
 		b.want(b.next(), web, "") // x may not be wanted any more: a comparison will say
-		if z.Done(time.Now(), Outcome{}); len(b.d.Oldest()) != 2 {
-			t.Errorf("x is not written, but the oldest are %v", b.d.Oldest())
+		if b.d.Done(time.Now(), z, Outcome{}); len(b.d.oldest()) != 2 {
+			t.Errorf("x is not written, but the oldest are %v", b.d.oldest())
 		}
 		third := b.compared(web, false, action(web, "x", plan.Addition))
 		if third == first || third.Causes != 2 {
 			t.Errorf("the third is %+v", third)
 		}
 		x = b.want(b.next(), web, "x")
-		if last := x.Done(time.Now(), Outcome{}); !last || len(b.d.Oldest()) != 0 {
-			t.Errorf("all is written, but left are %v", b.d.Oldest())
+		if last := b.d.Done(time.Now(), x, Outcome{}); !last || len(b.d.oldest()) != 0 {
+			t.Errorf("all is written, but left are %v", b.d.oldest())
 		}
 		b.compared(web, false)
 		b.compare(web, "a")
-		if len(b.d.Oldest()) != 0 || len(b.d.replicas) != 0 {
+		if len(b.d.oldest()) != 0 || len(b.d.replicas) != 0 {
 			t.Error("a comparison without a difference leaves something")
 		}
 		b.q.Add(time.Now(), web, plan.Addition, of("a"))
 		b.compared(web, true)
-		if len(b.d.Oldest()) != 1 {
+		if len(b.d.oldest()) != 1 {
 			t.Error("more is to follow, but the change counts as written")
 		}
 	})
@@ -298,11 +301,11 @@ func TestRepairsCountWhenTheyAreWritten(t *testing.T) {
 			return b.next()
 		}
 		for i := range 2 * repairBurst {
-			b.want(again(), web, "x").Done(time.Now(), Outcome{Result: Failed})
+			b.d.Done(time.Now(), b.want(again(), web, "x"), failed)
 			time.Sleep(firstDelay << i)
 		}
 		for range repairBurst {
-			b.want(again(), web, "x").Done(time.Now(), Outcome{})
+			b.d.Done(time.Now(), b.want(again(), web, "x"), Outcome{})
 		}
 		b.want(again(), web, "")
 		time.Sleep(repairPace)
@@ -317,18 +320,18 @@ func TestDrop(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "x", plan.Addition), action(web, "y", plan.Addition))
 		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
-		y.Done(time.Now(), Outcome{Result: Failed, RetryAfter: time.Hour})
+		b.d.Done(time.Now(), y, Outcome{Err: failed.Err, RetryAfter: time.Hour})
 		b.compared(web, false, action(web, "y", plan.Addition))
-		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.d.Oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
-			t.Errorf("ended are %v, not written %v", ended, b.d.Oldest())
+		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.d.oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
+			t.Errorf("ended are %v, not written %v", ended, b.d.oldest())
 		}
 		time.Sleep(2 * time.Hour)
 		b.want(b.next(), web, "")
-		b.again(x, Outcome{Result: Failed})
+		b.again(x, failed)
 		time.Sleep(time.Minute)
 		b.done(b.want(b.next(), web, "x"))
-		if len(b.d.Oldest()) != 0 || len(b.d.replicas) != 0 {
-			t.Errorf("all is written, but left are %v", b.d.Oldest())
+		if len(b.d.oldest()) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.d.oldest())
 		}
 	})
 }
@@ -338,7 +341,7 @@ func TestUnusedPlacesGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "s", plan.Addition))
-		b.again(b.want(b.next(), web, "s"), Outcome{Result: Unused})
+		b.again(b.want(b.next(), web, "s"), Outcome{Err: failed.Err, Unused: true})
 		b.done(b.want(b.next(), web, "s"))
 	})
 }
@@ -360,10 +363,10 @@ func TestOneRequestAnObject(t *testing.T) {
 		b.done(first)
 		second := b.want(b.next(), other, "shop")
 		want := []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Sent: 1, OldestSeconds: 60}, {Name: "bulk"}}
-		if lanes := b.d.Status(time.Now().Add(time.Minute)); !slices.Equal(lanes, want) {
+		if lanes := b.d.lanes(time.Now().Add(time.Minute)); !slices.Equal(lanes, want) {
 			t.Errorf("the lanes are %+v", lanes)
 		}
-		slice := func(of syncer.Key, lane Lane) plan.Action {
+		slice := func(of syncer.Key, lane plan.Lane) plan.Action {
 			a := action(of, "", lane)
 			a.Name = "moved" // somebody has edited which replica it belongs to
 			return a

@@ -7,7 +7,7 @@
 //
 // A newcomer follows one Work: Queue.Add creates it, Queue.Next returns it, Dispatch.Replace
 // plans the actions of its comparison, and Dispatch.Next returns it with each of them. Its
-// changes count as not written (Dispatch.Oldest) until the last one is acknowledged; what remains
+// changes count as not written (Dispatch.Status) until the last one is acknowledged; what remains
 // of it passes to the next comparison at once. No change is dropped: after each answer the
 // replica is compared again, and what failed is then planned with a delay of its object. Repairs
 // of what others change are paced.

@@ -10,9 +10,6 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// Lane is the urgency of work: the lower the value, the sooner it is served.
-type Lane = plan.Lane
-
 const laneCount = int(plan.Bulk) + 1
 
 // seat is a place in a list; the zero value is in none.
@@ -32,32 +29,26 @@ func (s *seat) leave() {
 
 // line is what waits in one lane: members alternate, and of each goes first what came first.
 type line struct {
-	// ring holds what waits of each member, at is the index of the next one.
-	ring []queued
-	at   int
-}
-
-// queued is what waits of a member.
-type queued struct {
-	member string
-	*list.List
+	// waiting is what waits of each of the members, at is the index of the next one.
+	members []string
+	waiting []*list.List
+	at      int
 }
 
 func (l *line) push(member string, who any) seat {
-	at := slices.IndexFunc(l.ring, func(q queued) bool { return q.member == member })
+	at := slices.Index(l.members, member)
 	if at < 0 {
-		at, l.ring = len(l.ring), append(l.ring, queued{member, list.New()})
+		at, l.members, l.waiting = len(l.members), append(l.members, member), append(l.waiting, list.New())
 	}
-	return sit(l.ring[at].List, who)
+	return sit(l.waiting[at], who)
 }
 
-// next is the list of the member that is next; nil if nothing waits.
-func (l *line) next() *list.List {
-	for range l.ring {
-		if in := l.ring[l.at%len(l.ring)].List; in.Len() > 0 {
-			return in
+func (l *line) pop() any {
+	for range l.waiting {
+		in := l.waiting[l.at%len(l.waiting)]
+		if l.at++; in.Len() > 0 {
+			return in.Remove(in.Front())
 		}
-		l.at++
 	}
 	return nil
 }
@@ -71,18 +62,20 @@ type fair struct {
 }
 
 // pop removes and returns what is next in the lanes that may be served; nil if there is none.
-func (f *fair) pop(may func(Lane) bool) any {
-	order := [laneCount]Lane{plan.Removal, plan.Addition, plan.Bulk}
+func (f *fair) pop(may func(plan.Lane) bool) any {
+	first := plan.Removal
 	switch round := f.served % 16; {
 	case round == 13:
-		order = [laneCount]Lane{plan.Bulk, plan.Removal, plan.Addition}
+		first = plan.Bulk
 	case round%4 == 3:
-		order = [laneCount]Lane{plan.Addition, plan.Removal, plan.Bulk}
+		first = plan.Addition
 	}
-	for _, lane := range order {
-		if in := f.lines[lane].next(); in != nil && may(lane) {
-			f.lines[lane].at++
-			return in.Remove(in.Front())
+	for _, lane := range []plan.Lane{first, plan.Removal, plan.Addition, plan.Bulk} {
+		if !may(lane) {
+			continue
+		}
+		if who := f.lines[lane].pop(); who != nil {
+			return who
 		}
 	}
 	return nil

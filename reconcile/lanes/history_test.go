@@ -6,6 +6,7 @@ package lanes
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ type world struct {
 	*bench
 	rng *rand.Rand
 	// stale says of each object that differs in which lane.
-	stale  map[syncer.Key]map[string]Lane
+	stale  map[syncer.Key]map[string]plan.Lane
 	grants []*Grant
 	step   int
 }
@@ -35,9 +36,9 @@ func (w *world) key() syncer.Key {
 
 // news makes an object of a replica differ.
 func (w *world) news() {
-	k, lane := w.key(), Lane(w.rng.IntN(laneCount))
+	k, lane := w.key(), plan.Lane(w.rng.IntN(laneCount))
 	if w.stale[k] == nil {
-		w.stale[k] = map[string]Lane{}
+		w.stale[k] = map[string]plan.Lane{}
 	}
 	w.stale[k][fmt.Sprint("o", w.rng.IntN(3))] = lane
 	w.q.Add(time.Now(), k, lane, record.Cause{Cluster: fmt.Sprint("m", w.rng.IntN(3)), Live: true})
@@ -63,29 +64,28 @@ func (w *world) compareOne() {
 }
 
 // answer ends a grant, as the loop of requests does.
-func (w *world) answer(result Result) {
+func (w *world) answer(out Outcome) {
 	if len(w.grants) == 0 {
 		return
 	}
 	at := w.rng.IntN(len(w.grants))
 	g := w.grants[at]
 	w.grants = append(w.grants[:at], w.grants[at+1:]...)
-	out := Outcome{Result: result}
-	if result == Failed && w.rng.IntN(4) == 0 {
+	if out == failed && w.rng.IntN(4) == 0 {
 		out.RetryAfter = time.Duration(w.rng.IntN(5)) * time.Second
 	}
-	if k := g.Action.Replica; result == Written {
+	if k := g.Action.Replica; out.Err == nil {
 		if delete(w.stale[k], strings.TrimPrefix(g.Action.Name, k.Name+"-")); len(w.stale[k]) == 0 {
 			delete(w.stale, k)
 		}
 	}
-	g.Done(time.Now(), out)
+	w.d.Done(time.Now(), g, out)
 }
 
 func (w *world) check() {
 	w.Helper()
 	d := w.d
-	lag := w.d.Oldest()
+	lag := w.d.oldest()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
@@ -100,15 +100,16 @@ func (w *world) check() {
 		w.Fatalf("step %d: places are %v, held are %v", w.step, d.held, held)
 	}
 	for k, r := range d.replicas {
-		for _, o := range r {
-			if waits := o.seat.in != nil || !o.due.IsZero(); waits != (o.work != nil) || waits && o.grant != nil {
-				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, o.grant != nil)
+		for name, o := range r {
+			g := d.underWay[name]
+			if waits, busy := o.seat.in != nil, g != nil && g.Work.Key == k; waits != (o.work != nil) || waits && busy {
+				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, name, k, waits, o.work != nil, busy)
 			}
 		}
 	}
-	for of, n := range d.namespaces {
-		if n.parked.Len() > 0 && len(n.grants) == 0 {
-			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, n.parked.Len(), of)
+	for of, waiting := range d.parked {
+		if waiting.Len() > 0 && !slices.ContainsFunc(w.grants, func(g *Grant) bool { return g.of == of }) {
+			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, waiting.Len(), of)
 		}
 	}
 	if len(w.stale) > 0 && len(lag) == 0 {
@@ -120,14 +121,14 @@ func (w *world) check() {
 func (w *world) finish() {
 	for round := 0; len(w.stale) > 0 || w.q.Len() > 0 || len(w.grants) > 0; round++ {
 		if round > 200 {
-			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.Status(time.Now()))
+			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.lanes(time.Now()))
 		}
 		for w.q.Len() > 0 {
 			w.compareOne()
 		}
 		w.grants = append(w.grants, w.all()...)
 		for len(w.grants) > 0 {
-			w.answer(Written)
+			w.answer(Outcome{})
 		}
 		w.check()
 		time.Sleep(time.Second)
@@ -141,7 +142,7 @@ func (w *world) finish() {
 func TestHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 60) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{bench: newBench(t), rng: dice.From(seed, 3), stale: map[syncer.Key]map[string]Lane{}}
+			w := &world{bench: newBench(t), rng: dice.From(seed, 3), stale: map[syncer.Key]map[string]plan.Lane{}}
 			for w.step = range 400 {
 				switch w.rng.IntN(9) {
 				case 0, 1:
@@ -153,9 +154,9 @@ func TestHistories(t *testing.T) {
 						w.grants = append(w.grants, g)
 					}
 				case 6:
-					w.answer(Written)
+					w.answer(Outcome{})
 				case 7:
-					w.answer(Result(w.rng.IntN(4)))
+					w.answer([]Outcome{{}, failed, {Err: failed.Err, Refused: true}, {Err: failed.Err, Lost: true}, {Err: failed.Err, Unused: true}}[w.rng.IntN(5)])
 				case 8:
 					time.Sleep(time.Duration(w.rng.IntN(1500)) * time.Millisecond)
 				}
@@ -173,7 +174,7 @@ func TestNothingStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		wanted, now := map[syncer.Key]plan.Action{}, time.Now()
-		want := func(k syncer.Key, member string, lane Lane) {
+		want := func(k syncer.Key, member string, lane plan.Lane) {
 			wanted[k] = action(k, "s", lane)
 			b.q.Add(now, k, plan.Bulk, of(member))
 		}
@@ -186,7 +187,7 @@ func TestNothingStarves(t *testing.T) {
 			for end := now.Add(d); now.Before(end); now = now.Add(100 * time.Microsecond) {
 				for ; len(answers) > 0 && !now.Before(answers[0].at); answers = answers[1:] {
 					delete(wanted, answers[0].of.Work.Key)
-					answers[0].of.Done(now, Outcome{})
+					b.d.Done(now, answers[0].of, Outcome{})
 				}
 				for w := b.q.Next(); w != nil; w = b.q.Next() {
 					var actions []plan.Action
@@ -203,26 +204,26 @@ func TestNothingStarves(t *testing.T) {
 		}
 		for round := range 30 {
 			for i := range 300 * laneCount {
-				want(key(fmt.Sprint("flood", round), fmt.Sprint(i)), fmt.Sprint("flood", round), Lane(i%laneCount))
+				want(key(fmt.Sprint("flood", round), fmt.Sprint(i)), fmt.Sprint("flood", round), plan.Lane(i%laneCount))
 			}
 			pass(10 * time.Millisecond)
 		}
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
-			want(web, "small", Lane(lane))
+			want(web, "small", plan.Lane(lane))
 			start := now
-			for b.d.Oldest()["small"] != (time.Time{}) {
+			for b.d.oldest()["small"] != (time.Time{}) {
 				pass(time.Millisecond)
 			}
 			if took := now.Sub(start); took > limit {
-				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
+				t.Errorf("a write in the lane %s took %v", plan.Lane(lane), took)
 			}
 		}
-		if left := b.d.Status(now); left[plan.Removal].Waiting == 0 {
+		if left := b.d.lanes(now); left[plan.Removal].Waiting == 0 {
 			t.Errorf("the flood is over: %+v", left)
 		}
 		pass(5 * time.Second)
-		if len(b.d.Oldest()) != 0 {
-			t.Errorf("left are %+v", b.d.Status(now))
+		if len(b.d.oldest()) != 0 {
+			t.Errorf("left are %+v", b.d.lanes(now))
 		}
 	})
 }

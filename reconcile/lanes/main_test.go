@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -25,13 +26,13 @@ func key(namespace, name string) syncer.Key { return syncer.Key{Namespace: names
 
 // action is a write of an object of a replica. Only package plan chooses lanes, so a test has
 // to reach in.
-func action(of syncer.Key, name string, lane Lane) plan.Action {
+func action(of syncer.Key, name string, lane plan.Lane) plan.Action {
 	a := plan.Action{Verb: plan.Update, Kind: plan.KindEndpointSlice, Replica: of, Name: of.Name + "-" + name}
 	field, ok := reflect.TypeFor[plan.Action]().FieldByName("lane")
-	if !ok || field.Type != reflect.TypeFor[Lane]() {
+	if !ok || field.Type != reflect.TypeFor[plan.Lane]() {
 		panic("plan.Action has no lane")
 	}
-	*(*Lane)(unsafe.Add(unsafe.Pointer(&a), field.Offset)) = lane
+	*(*plan.Lane)(unsafe.Add(unsafe.Pointer(&a), field.Offset)) = lane
 	return a
 }
 
@@ -47,6 +48,16 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	q := NewQueue("", nil)
 	return &bench{t, q, NewDispatch(q)}
+}
+
+func (d *Dispatch) lanes(now time.Time) []metrics.LaneStatus {
+	lanes, _ := d.Status(now)
+	return lanes
+}
+
+func (d *Dispatch) oldest() map[string]time.Time {
+	_, oldest := d.Status(time.Now())
+	return oldest
 }
 
 // compare adds news of a member and plans what its comparison returns.
@@ -72,14 +83,14 @@ func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work
 // again compares the replica of a grant that has ended, and plans the same.
 func (b *bench) again(g *Grant, out Outcome) {
 	b.Helper()
-	g.Done(time.Now(), out)
+	b.d.Done(time.Now(), g, out)
 	b.compared(g.Action.Replica, false, g.Action)
 }
 
 // done ends a grant well.
 func (b *bench) done(g *Grant) {
 	b.Helper()
-	g.Done(time.Now(), Outcome{})
+	b.d.Done(time.Now(), g, Outcome{})
 	b.compared(g.Action.Replica, false)
 }
 
@@ -115,7 +126,7 @@ func text(g *Grant) string {
 }
 
 // fill plans n actions of a lane, each of a replica of its own.
-func (b *bench) fill(n int, namespace, member string, lane Lane) {
+func (b *bench) fill(n int, namespace, member string, lane plan.Lane) {
 	for i := range n {
 		k := key(namespace, fmt.Sprintf("%s-%s-%d", member, lane, i))
 		b.compare(k, member, action(k, "s", lane))
@@ -131,6 +142,6 @@ func count(grants []*Grant, is func(*Grant) bool) (n int) {
 	return n
 }
 
-func inLane(lane Lane) func(*Grant) bool {
+func inLane(lane plan.Lane) func(*Grant) bool {
 	return func(g *Grant) bool { return g.Action.Lane() == lane }
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 const (
@@ -24,28 +25,35 @@ const (
 	manyRepairs = 1000
 )
 
+// Outcome is the end of a grant: Err is why not all is written. What the next comparison finds is
+// delayed after an error, and until RetryAfter, which the server asked for, nothing is sent for the
+// object, removals included.
+type Outcome struct {
+	Err        error
+	RetryAfter time.Duration
+	// Unused: nothing was sent, so that nothing is delayed.
+	Unused bool
+	// Refused: what the next comparison removes is to be sent by itself.
+	Refused bool
+	// Lost: the connection broke. The delay ends when another object is written.
+	Lost bool
+}
+
 // object is one object of a replica, while something of it is planned or under way, and
 // until the comparison after.
 type object struct {
-	dispatch *Dispatch
-	name     plan.Object
-	// action is what is planned for work; nothing is while work is nil.
+	// action is what is planned for work; nothing is while work is nil. seat is its place in the
+	// list in which it waits, due until when if it is among the delayed.
 	action plan.Action
 	work   *Work
-	// seat is its place in line, or among those that wait for their namespace. Until due it is
-	// in neither, but among the delayed.
-	seat seat
-	due  time.Time
-	// grant is the place that its request has.
-	grant *Grant
-	// removals and others are delays after failures: a removal does not wait for an addition
-	// of the same object. asked is the server's Retry-After, which delays both.
-	removals, others delay
-	asked            time.Time
-	// err is why the last request was not accepted. After one that was Refused, removals are to be
-	// sent by themselves.
-	err  error
-	last Result
+	seat   seat
+	due    time.Time
+	// delays are those after failures, by lane: a removal does not wait for an addition of the
+	// same object. asked is the server's Retry-After, which delays all.
+	delays [laneCount]delay
+	asked  time.Time
+	// last is how the last write of the whole object ended.
+	last Outcome
 }
 
 // delay is how often in a row requests have failed, and until when the next one waits.
@@ -54,91 +62,69 @@ type delay struct {
 	until    time.Time
 }
 
-func (y *delay) fail(now time.Time) {
-	y.until = now.Add(min(longestDelay, firstDelay<<min(y.failures, 13)))
-	y.failures++
-}
-
 // note records the outcome of a request. One of removals alone, after the whole was not accepted,
 // says nothing of the whole: the rest waits as long as it would have without it.
-func (o *object) note(now time.Time, g *Grant, out Outcome) {
-	less := g.Action.Less
-	if out.Result == Written && g.Work.repairs() {
-		o.dispatch.repaired(now, o.name)
-	}
-	switch {
-	case out.Result == Unused:
-	case out.Result == Written && less && o.err != nil:
-		o.removals = delay{}
-	case out.Result == Written:
-		o.err, o.last, o.removals, o.others = nil, Written, delay{}, delay{}
-	default:
-		if o.err, o.last = out.Err, out.Result; o.last == Refused && less {
-			o.last = Failed
-		}
-		if g.Action.Lane() == plan.Removal {
-			o.removals.fail(now)
-		} else {
-			o.others.fail(now)
-		}
-	}
+func (o *object) note(now time.Time, a plan.Action, out Outcome) {
 	if out.RetryAfter > 0 {
 		o.asked = now.Add(out.RetryAfter)
 	}
+	switch {
+	case out.Unused:
+	case out.Err == nil && a.Less && o.last.Err != nil:
+		o.delays[plan.Removal] = delay{}
+	case out.Err == nil:
+		o.last, o.delays = out, [laneCount]delay{}
+	default:
+		o.last = out
+		o.last.Refused = out.Refused && !a.Less
+		of := &o.delays[a.Lane()]
+		of.until = now.Add(min(longestDelay, firstDelay<<min(of.failures, 13)))
+		of.failures++
+	}
 }
 
-// plan makes an action the planned one. In the same lane it retains its place, so that a replica
-// that changes all the time is served as well.
-func (o *object) plan(now time.Time, a plan.Action, w *Work) {
-	stays := o.work != nil && o.action.Lane() == a.Lane()
-	if o.work != nil {
-		o.work.left--
+// Failed returns how the last write of each object of a replica ended that was not accepted. Of one
+// that was Refused the next request may only remove.
+func (d *Dispatch) Failed(replica syncer.Key) map[plan.Object]Outcome {
+	failed := map[plan.Object]Outcome{}
+	for name, o := range d.replicas[replica] {
+		if o.last.Err != nil {
+			failed[name] = o.last
+		}
 	}
-	o.action, o.work = a, w
-	w.left++
-	if a.Lane() == plan.Removal {
-		o.dispatch.removed = now
-	}
-	if !stays {
-		o.line(now)
-	}
+	return failed
 }
 
 // line puts what is planned into line, or among the delayed until its delay is over.
-func (o *object) line(now time.Time) {
-	o.leave()
-	delays := []time.Time{o.asked, o.others.until}
-	if o.action.Lane() == plan.Removal {
-		delays[1] = o.removals.until
-	} else {
-		delays = append(delays, o.dispatch.repairs[o.name])
+func (d *Dispatch) line(now time.Time, o *object) {
+	o.seat.leave()
+	lane := o.action.Lane()
+	delays := []time.Time{o.asked, o.delays[lane].until}
+	if lane != plan.Removal {
+		delays = append(delays, d.repairs[o.action.Object()])
 	}
-	due := slices.MaxFunc(delays, time.Time.Compare)
-	if !due.After(now) {
-		o.seat = o.dispatch.ready.lines[o.action.Lane()].push(o.work.Cause.Cluster, o)
+	o.due = slices.MaxFunc(delays, time.Time.Compare)
+	if !o.due.After(now) {
+		o.seat = d.ready.lines[lane].push(o.work.Cause.Cluster, o)
 		return
 	}
-	o.due = due
-	at, _ := slices.BinarySearchFunc(o.dispatch.delayed, due, func(other *object, due time.Time) int { return other.due.Compare(due) })
-	o.dispatch.delayed = slices.Insert(o.dispatch.delayed, at, o)
+	o.seat = sit(&d.delayed, o)
+	before := o.seat.at
+	for e := before.Prev(); e != nil && e.Value.(*object).due.After(o.due); e = e.Prev() {
+		before = e
+	}
+	d.delayed.MoveBefore(o.seat.at, before)
 }
 
-// leave ends all waiting.
-func (o *object) leave() {
-	if o.seat.leave(); !o.due.IsZero() {
-		at := slices.Index(o.dispatch.delayed, o)
-		o.dispatch.delayed, o.due = slices.Delete(o.dispatch.delayed, at, at+1), time.Time{}
+// reached ends the delays of lost requests: the server answers again, and removals go first.
+func (d *Dispatch) reached(now time.Time) {
+	for e := d.delayed.Front(); e != nil; {
+		o := e.Value.(*object)
+		if e = e.Next(); o.last.Lost {
+			o.delays, o.last.Lost = [laneCount]delay{}, false
+			d.line(now, o)
+		}
 	}
-}
-
-// drop removes what is planned, and reports whether a request is under way.
-func (o *object) drop() bool {
-	if o.work != nil {
-		o.leave()
-		o.work.left--
-		o.action, o.work = plan.Action{}, nil
-	}
-	return o.grant != nil
 }
 
 // repaired counts a repair of an object that somebody else had changed. After many of them all

@@ -4,8 +4,6 @@
 package lanes
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -20,7 +18,7 @@ import (
 type Work struct {
 	Key syncer.Key
 	// Lane is the most urgent that its news asked for: a hint, for the difference decides.
-	Lane Lane
+	Lane plan.Lane
 	// Cause is the earliest of those that it gathers (record.Earlier), and Causes their
 	// number: none where the replica is only compared again. Those of earlier comparisons
 	// of which something is left are among them; Attempt counts their failures in a row.
@@ -32,9 +30,8 @@ type Work struct {
 	arrivals map[string]time.Time
 	passed   bool
 	left     int
-	// seat is its place in the queue, in the line of a lane.
-	seat  seat
-	lined Lane
+	// seat is its place in the queue, in the line of its lane.
+	seat seat
 }
 
 // gather adds the causes of another work, unless one has.
@@ -51,9 +48,6 @@ func (w *Work) gather(other *Work) {
 	w.Causes, other.passed = w.Causes+other.Causes, true
 	mergeOldest(w.arrivals, other.arrivals)
 }
-
-// repairs reports whether others have changed current objects, perhaps on the way: no member has news.
-func (w *Work) repairs() bool { return w.Causes == 0 || w.Cause.Event == record.EventRepaired }
 
 func mergeOldest(of, others map[string]time.Time) {
 	for member, at := range others {
@@ -72,7 +66,7 @@ type Queue struct {
 	// pending is what the next comparison of a key is for, whether it waits for it already or
 	// for an answer.
 	pending map[syncer.Key]*Work
-	// order holds the keys that wait, whose number is waiting.
+	// order holds the works that wait, whose number is waiting.
 	order   fair
 	waiting int
 }
@@ -95,25 +89,22 @@ func (q *Queue) Len() int { return q.waiting }
 // which order keys are compared, no more. For a key that waits already the causes are
 // gathered and the more urgent lane counts; for one that is being compared they make a new
 // wait. Without a cause the replica is compared again. An arrival of zero counts as now.
-func (q *Queue) Add(now time.Time, key syncer.Key, hint Lane, causes ...record.Cause) {
+func (q *Queue) Add(now time.Time, key syncer.Key, hint plan.Lane, causes ...record.Cause) {
 	w := q.next(key)
-	w.Lane = min(w.Lane, hint)
 	for _, cause := range causes {
 		if cause.Arrival.IsZero() {
 			cause.Arrival = now
 		}
 		w.gather(&Work{Cause: cause, Causes: 1, arrivals: map[string]time.Time{cause.Cluster: cause.Arrival}})
 	}
-	q.work.Add(key)
-}
-
-// AddPending asks for a comparison of each replica in a namespace that waits for an answer.
-func (q *Queue) AddPending(now time.Time, namespace string) {
-	for _, key := range slices.SortedFunc(maps.Keys(q.pending), syncer.Key.Compare) {
-		if key.Namespace == namespace {
-			q.Add(now, key, plan.Addition)
+	if hint < w.Lane {
+		w.Lane = hint
+		if w.seat.in != nil { // it waits already
+			w.seat.leave()
+			w.seat = q.order.lines[hint].push(w.Cause.Cluster, w)
 		}
 	}
+	q.work.Add(key)
 }
 
 // next is what the next comparison of a key is for.
@@ -128,7 +119,7 @@ func (q *Queue) next(key syncer.Key) *Work {
 
 // Next is the replica that is to be compared next; nil if none waits.
 func (q *Queue) Next() *Work {
-	if q.work.Len() == 0 {
+	if q.waiting == 0 {
 		return nil
 	}
 	key, _ := q.work.Get()
@@ -149,26 +140,20 @@ type order Queue
 // Push implements workqueue.Queue.
 func (o *order) Push(key syncer.Key) {
 	w := o.pending[key]
-	w.seat, w.lined = o.order.lines[w.Lane].push(w.Cause.Cluster, key), w.Lane
+	w.seat = o.order.lines[w.Lane].push(w.Cause.Cluster, w)
 	o.waiting++
 }
 
-// Touch implements workqueue.Queue: the key may have become more urgent.
-func (o *order) Touch(key syncer.Key) {
-	if w := o.pending[key]; w.Lane < w.lined {
-		w.seat.leave()
-		o.waiting--
-		o.Push(key)
-	}
-}
+// Touch implements workqueue.Queue: Add has moved the key if it has become more urgent.
+func (o *order) Touch(syncer.Key) {}
 
 // Len implements workqueue.Queue.
 func (o *order) Len() int { return o.waiting }
 
 // Pop implements workqueue.Queue.
 func (o *order) Pop() syncer.Key {
-	key := o.order.pop(func(Lane) bool { return true }).(syncer.Key)
+	w := o.order.pop(func(plan.Lane) bool { return true }).(*Work)
 	o.order.served++
 	o.waiting--
-	return key
+	return w.Key
 }

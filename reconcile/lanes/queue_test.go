@@ -16,7 +16,7 @@ import (
 
 func TestRemovalsAreComparedFirstAndMembersTakeTurns(t *testing.T) {
 	q := NewQueue("", nil)
-	add := func(name, member string, lane Lane) { q.Add(time.Now(), key("shop", name), lane, of(member)) }
+	add := func(name, member string, lane plan.Lane) { q.Add(time.Now(), key("shop", name), lane, of(member)) }
 	for _, name := range []string{"b1", "b2", "b3"} {
 		add(name, "a", plan.Bulk)
 	}
@@ -46,7 +46,7 @@ func TestNewsIsGathered(t *testing.T) {
 		q.Add(start, k, plan.Addition, record.Cause{Name: "late", Cluster: "a", Arrival: at(4), Live: true})
 		q.Add(start, k, plan.Removal, record.Cause{Name: "early", Cluster: "b", Arrival: at(3), Live: true})
 		d := NewDispatch(q)
-		if got := d.Oldest(); !got["a"].Equal(at(1)) || !got["b"].Equal(at(3)) {
+		if got := d.oldest(); !got["a"].Equal(at(1)) || !got["b"].Equal(at(3)) {
 			t.Errorf("the oldest are %v", got)
 		}
 		w := q.Next()
@@ -59,7 +59,7 @@ func TestNewsIsGathered(t *testing.T) {
 		}
 		d.Replace(start, w, nil, false)
 		q.Done(w)
-		if got := d.Oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
+		if got := d.oldest(); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
 			t.Errorf("left are %v", got)
 		}
 	})
@@ -69,13 +69,13 @@ func TestSharesOfLanes(t *testing.T) {
 	var f fair
 	for lane := range laneCount {
 		for i := range 100 {
-			f.lines[lane].push("m", Lane(lane))
+			f.lines[lane].push("m", plan.Lane(lane))
 			_ = i
 		}
 	}
-	var got []Lane
+	var got []plan.Lane
 	for range 64 {
-		got = append(got, f.pop(func(Lane) bool { return true }).(Lane))
+		got = append(got, f.pop(func(plan.Lane) bool { return true }).(plan.Lane))
 		f.served++
 	}
 	for i := 0; i+4 <= len(got); i++ {

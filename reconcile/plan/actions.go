@@ -25,13 +25,8 @@ const (
 // wait for the namespace, for the Service, and for those of its ports that they need; Endpoints are
 // created after the first slice. After each answer the replica is to be compared again, so that
 // later writes need no place here.
-func Actions(now Current, want *Desired) ([]Action, Waiting) { return compare(now, want, false) }
-
-// Foresee returns all writes that Actions would lead to, as if none had to wait for another.
-func Foresee(now Current, want *Desired) ([]Action, Waiting) { return compare(now, want, true) }
-
-func compare(now Current, want *Desired, atOnce bool) ([]Action, Waiting) {
-	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil, atOnce: atOnce}
+func Actions(now Current, want *Desired) ([]Action, Waiting) {
+	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil}
 	if now.Service != nil {
 		c.owner = now.Service.UID
 	}
@@ -40,7 +35,11 @@ func compare(now Current, want *Desired, atOnce bool) ([]Action, Waiting) {
 	} else {
 		c.waiting = Waiting{Conflicts: slices.Clone(want.Conflicts)}
 		c.whole = c.namespace() && c.service()
-		c.foreignSlices()
+		for i := range now.Slices {
+			if s := &now.Slices[i]; !s.Owned {
+				c.foreign(KindEndpointSlice, s.Name, &s.Meta, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
+			}
+		}
 	}
 	c.slices()
 	c.endpoints(now.Endpoints, c.want.endpoints)
@@ -58,9 +57,8 @@ type comparison struct {
 	want    *Desired
 	actions []Action
 	waiting Waiting
-	// gone is true where nobody wants the replica, whole where more than removals may be written,
-	// atOnce where nothing waits for what is to be created first.
-	gone, whole, atOnce bool
+	// gone is true where nobody wants the replica, whole where more than removals may be written.
+	gone, whole bool
 	// lacking are the names of ports that the Service has yet to get, owner is its UID, if it exists.
 	lacking []string
 	owner   string
@@ -117,19 +115,11 @@ func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string
 	return false
 }
 
-func (c *comparison) foreignSlices() {
-	for i := range c.now.Slices {
-		if s := &c.now.Slices[i]; !s.Owned {
-			c.foreign(KindEndpointSlice, s.Name, &s.Meta, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
-		}
-	}
-}
-
 // makes adds the write of an object on which all others depend.
 func (c *comparison) makes(a Action) bool {
 	c.waiting.More = true
 	c.add(a, Addition)
-	return c.atOnce
+	return c.now.AtOnce
 }
 
 // namespace reports whether objects can be written to the namespace.
@@ -175,7 +165,7 @@ func (c *comparison) service() bool {
 
 func (c *comparison) updateService(s *Service, w *wish) {
 	for _, p := range w.service.Ports {
-		if !c.atOnce && !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
+		if !c.now.AtOnce && !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
 			c.lacking = append(c.lacking, p.Name)
 		}
 	}
@@ -251,7 +241,7 @@ func (c *comparison) slice(s *Slice, w *wish) (takes bool) {
 	}
 	o := c.now.objectOf(s)
 	left := o.rest(c.want.inSlices[MemberOf(c.want.Key, s)], c.now)
-	if len(left.moving) > 0 && w != nil && !c.atOnce { // or two slices would wait for each other
+	if len(left.moving) > 0 && w != nil && !c.now.AtOnce { // or two slices would wait for each other
 		beside := syncer.Slice{Name: s.Name, Family: w.slice.Family, Ports: w.slice.Ports, Endpoints: slices.Concat(w.slice.Endpoints, left.moving)}
 		w, left.moving, c.waiting.More = &wish{traits: w.traits, trigger: w.trigger, slice: &beside}, nil, true
 		if sameEndpoints(s.Endpoints, beside.Endpoints) {
@@ -268,7 +258,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 	switch {
 	case e == nil && (w == nil || len(c.want.slices) == 0), e != nil && !e.Owned && w == nil:
 		return
-	case e == nil && !c.atOnce && !slices.ContainsFunc(c.now.Slices, func(s Slice) bool { return s.Owned && !s.Deleting }):
+	case e == nil && !c.now.AtOnce && !slices.ContainsFunc(c.now.Slices, func(s Slice) bool { return s.Owned && !s.Deleting }):
 		c.waiting.More = c.waiting.More || c.whole
 		return
 	case e == nil:
@@ -313,9 +303,9 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 		c.wait(ConflictDeleting)
 	}
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
-	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.atOnce // whose the Service is
+	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.now.AtOnce // whose the Service is
 	switch {
-	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.atOnce || refused || w != nil && c.lacks(w):
+	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.now.AtOnce || refused || w != nil && c.lacks(w):
 		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells; !left.takes {
 			return
 		}
@@ -343,7 +333,7 @@ func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 		c.wait(ConflictDeleting)
 	case e != nil && !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "nobody wants the Service of that name any more, but they would go with it; delete either by hand")
-	case !c.atOnce && (e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves)):
+	case !c.now.AtOnce && (e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves)):
 		c.waiting.More = true
 	default:
 		c.add(c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta), Bulk)

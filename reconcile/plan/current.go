@@ -71,6 +71,8 @@ type Current struct {
 	// Refused reports which objects the server did not accept as they should be: their removals are
 	// written by themselves. Nil: none.
 	Refused func(Object) bool
+	// AtOnce makes Actions return all writes that these lead to, as if none had to wait for another.
+	AtOnce bool
 }
 
 // busySlice reports whether a request about a slice is under way.

@@ -21,6 +21,12 @@ func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
 }
 
+// With is what either changes.
+func (d Delta) With(other Delta) Delta {
+	union := func(a, b []string) []string { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
+	return Delta{union(d.Added, other.Added), union(d.Removed, other.Removed), union(d.Readied, other.Readied), union(d.Unreadied, other.Unreadied)}
+}
+
 // Change is what the writes of one comparison, each of another object, change for traffic together: an
 // address that leaves one object and is in another has not left.
 func Change(now Current, written []Action) Delta {

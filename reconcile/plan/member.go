@@ -200,8 +200,8 @@ func (m *member) settle() {
 	}
 	m.endpoints = slices.SortedStableFunc(slices.Values(m.endpoints), compare)
 	for i := range m.endpoints {
-		if e := &m.endpoints[i]; m.Reserve != "" {
-			e.Grade = min(e.Grade, syncer.Reserve)
+		if m.Reserve != "" {
+			m.endpoints[i].Grade = min(m.endpoints[i].Grade, syncer.Reserve)
 		}
 	}
 }

@@ -38,10 +38,9 @@ type Desired struct {
 	syncer.Key
 	// Labels are those of the source that the Service has.
 	Labels map[string]string
-	// Conflicts are disagreements of members, Rejected the addresses that nobody may have, and
-	// Orphans what is published of members that are not configured any more; all sorted.
+	// Conflicts are disagreements of members, and Orphans what is published of members that are not
+	// configured any more; both sorted.
 	Conflicts []Conflict
-	Rejected  []Rejection
 	Orphans   []Orphan
 
 	settings *Settings
@@ -87,12 +86,6 @@ type Backend struct {
 	syncer.Endpoint
 }
 
-// Rejection is an address that a member named and nobody may have.
-type Rejection struct {
-	Member string
-	syncer.Rejection
-}
-
 // Orphan counts what is published of a member that is not configured any more.
 type Orphan struct {
 	Member    string
@@ -124,12 +117,11 @@ func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desi
 			one.endpoints = united.Fit(listed[i], one.endpoints)
 		}
 	}
-	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish()}
+	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish(), Orphans: m.orphans()}
 	for _, c := range united.Conflicts {
 		d.Conflicts = append(d.Conflicts, Conflict{ConflictPort, c.Member, c.Message})
 	}
 	slices.SortFunc(d.Conflicts, compareConflicts)
-	m.report(d)
 	var oldest *syncer.Service
 	if left {
 		d.Labels = now.Service.Labels.Map()
@@ -180,20 +172,18 @@ func (m *merger) leaves(sources []*member) bool {
 		slices.ContainsFunc(m.members, func(one *member) bool { return one.sourceUnknown() && !one.orphan }))
 }
 
-// report says what is not served, and what is of nobody.
-func (m *merger) report(d *Desired) {
+func (m *merger) orphans() (all []Orphan) {
 	for _, one := range m.members {
-		for _, r := range one.Given.Rejected {
-			d.Rejected = append(d.Rejected, Rejection{one.Member, r})
+		if !one.orphan {
+			continue
 		}
-		if one.orphan {
-			n := 0
-			for _, s := range one.slices {
-				n += len(s.Endpoints)
-			}
-			d.Orphans = append(d.Orphans, Orphan{one.Member, n})
+		of := Orphan{Member: one.Member}
+		for _, s := range one.slices {
+			of.Endpoints += len(s.Endpoints)
 		}
+		all = append(all, of)
 	}
+	return all
 }
 
 // endpoints renders the shares as one Endpoints object. What one member has written by hand is

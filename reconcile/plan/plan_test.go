@@ -134,11 +134,9 @@ func TestDesired(t *testing.T) {
 	w := newWorld(t)
 	a, b := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2!"), listed("b", 2, "http:80>8080", "10.2.0.1")
 	w.settle([]syncer.Share{a, b}, settings())
-	a.Given.Rejected = []syncer.Rejection{{Address: "127.0.0.1", Reason: syncer.RejectLoopback}}
 	want := Merge(shopWeb, w.now, []syncer.Share{a}, settings())
-	if !maps.Equal(want.Labels, map[string]string{"app": "web"}) || len(want.Rejected) != 1 || want.Rejected[0].Member != "a" ||
-		!slices.Equal(want.Orphans, []Orphan{{"b", 1}}) {
-		t.Errorf("labels %v, rejected %v, orphans %v", want.Labels, want.Rejected, want.Orphans)
+	if !maps.Equal(want.Labels, map[string]string{"app": "web"}) || !slices.Equal(want.Orphans, []Orphan{{"b", 1}}) {
+		t.Errorf("labels %v, orphans %v", want.Labels, want.Orphans)
 	}
 	var got []string
 	for _, backend := range want.Backends() {
@@ -149,10 +147,10 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-// TestForesee: a plan shows all that a run would write.
-func TestForesee(t *testing.T) {
-	now := Current{Key: shopWeb}
-	actions, waiting := Foresee(now, Merge(shopWeb, now, []syncer.Share{listed("a", 1, "http:80>8080", "10.1.0.1")}, settings()))
+// TestAtOnce: a plan shows all that a run would write.
+func TestAtOnce(t *testing.T) {
+	now := Current{Key: shopWeb, AtOnce: true}
+	actions, waiting := Actions(now, Merge(shopWeb, now, []syncer.Share{listed("a", 1, "http:80>8080", "10.1.0.1")}, settings()))
 	var got []string
 	for _, a := range actions {
 		got = append(got, a.Verb.String()+" "+a.Kind.String())

@@ -34,7 +34,10 @@ func (a *App) status() metrics.Status {
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
 	s.Leader = a.leaderStatus()
-	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { s.Comparing, s.Lanes = c.Waiting(), c.Lanes(now) })
+	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) {
+		s.Comparing = c.Waiting()
+		s.Lanes, _ = c.Status(now)
+	})
 	s.Sinks = a.sinks.Status()
 	return s
 }
@@ -43,7 +46,7 @@ func (a *App) status() metrics.Status {
 func (a *App) members(now time.Time) []metrics.ClusterStatus {
 	all := a.set.Status()
 	var oldest map[string]time.Time
-	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { oldest = c.Oldest() })
+	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { _, oldest = c.Status(now) })
 	for i := range all {
 		c := &all[i]
 		if arrival, waiting := oldest[c.Name]; waiting {
