@@ -162,8 +162,12 @@ func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err erro
 	if c.dispatch.Done(now, g, out) {
 		ended = c.end(now, g.Work, out.Unused)
 	}
-	if sent.Kind == plan.KindNamespace { // others waited for it, too
-		c.addNamespace(now, sent.Name)
+	switch {
+	case sent.Kind != plan.KindNamespace:
+	case o != nil:
+		c.addNamespace(now, sent.Name) // others waited for it, too
+	default: // and now for another try; to gather all replicas at each refusal would delay others
+		c.queue.AddPending(now, sent.Name)
 	}
 	return ended
 }

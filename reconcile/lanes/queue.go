@@ -4,6 +4,8 @@
 package lanes
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -105,6 +107,15 @@ func (q *Queue) Add(now time.Time, key syncer.Key, hint plan.Lane, causes ...rec
 		}
 	}
 	q.work.Add(key)
+}
+
+// AddPending asks for a comparison of each replica in a namespace that waits for an answer.
+func (q *Queue) AddPending(now time.Time, namespace string) {
+	for _, key := range slices.SortedFunc(maps.Keys(q.pending), syncer.Key.Compare) {
+		if key.Namespace == namespace {
+			q.Add(now, key, plan.Addition)
+		}
+	}
 }
 
 // next is what the next comparison of a key is for.
