@@ -87,12 +87,12 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 func (p *Process) lead() {
 	p.since = p.now
 	p.world.note("%s leads", p.name)
-	for i, m := range p.members {
-		if m.state.Followed() {
+	for _, name := range sorted(p.members) {
+		if m := p.members[name]; m.state.Followed() {
 			m.lookUp()
 		} else {
 			m.end()
-			p.members[i] = newSeen(p, p.config.member(m.name))
+			p.members[name] = newSeen(p, name)
 		}
 	}
 	p.whenListed(func() {

@@ -136,7 +136,7 @@ func (w *world) excused(d difference) time.Duration {
 	}
 	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
 	for _, c := range w.members {
-		m, back, lies := memberOf(p.members, c.name), w.at[restored+c.name], late(w.at[lied+c.name])
+		m, back, lies := p.members[c.name], w.at[restored+c.name], late(w.at[lied+c.name])
 		svc := w.serviceOf(c, d.key)
 		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // hand-written endpoints may have any address
 			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // no question is needed
@@ -270,7 +270,7 @@ func (w *world) lost(a *attempt, at place, now view) {
 // in the way. A restored store has again what was removed before.
 func (w *world) waited(a *attempt, at place) {
 	p, pod := a.process, w.pods[at.uid]
-	m := memberOf(p.members, w.owner(at))
+	m := p.members[w.owner(at)]
 	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}

@@ -36,19 +36,15 @@ type seen struct {
 
 const tickEvery = 250 * time.Millisecond
 
-func newSeen(p *Process, c *MemberConfig) *seen {
-	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*following{}}
-	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == c.Name })
+func newSeen(p *Process, name string) *seen {
+	c := p.config.Members[name]
+	m := &seen{Process: p, name: name, namespaces: c.Namespaces, streams: map[member.Scope]*following{}}
+	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
-	m.state = member.New(p.clock(), c.Config)
+	m.state = member.New(p.clock(), *c)
 	m.begin()
 	m.tick()
 	return m
-}
-
-// memberOf finds a member by its name, nil if there is none.
-func memberOf(all []*seen, name string) *seen {
-	return first(all, func(m *seen) bool { return m.name == name })
 }
 
 func (m *seen) end() {

@@ -131,7 +131,7 @@ func keyOf(o model.Object) syncer.Key {
 
 // serviceOf is a member's Service for a replica, nil if it has none that is replicated.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
-	mc := w.config.member(c.name)
+	mc := w.config.Members[c.name]
 	svc := model.Of[*corev1.Service](c.Server, model.Services.ID(key.Namespace, key.Name))
 	if svc == nil || mc == nil || !mc.Covers(key.Namespace) || svc.Annotations[syncer.AnnotationReplicate] == "false" {
 		return nil
@@ -141,7 +141,7 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 
 // offersOf returns the endpoints that a member has for a replica, nil if it has no such Service.
 func (w *world) offersOf(c *Cluster, key syncer.Key) (out []offer) {
-	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
+	svc, mc := w.serviceOf(c, key), w.config.Members[c.name]
 	if svc == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (w *world) offers(key syncer.Key) (out []offer) {
 }
 
 // of sets e to what a pod is for a Service, and reports whether it is one of its endpoints.
-func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now time.Time) bool {
+func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *member.Config, now time.Time) bool {
 	if svc.Spec.Selector == nil || finished(p) || p.Status.PodIP == "" || !labels.ValidatedSetSelector(svc.Spec.Selector).Matches(labels.Set(p.Labels)) {
 		return false
 	}
