@@ -109,10 +109,3 @@ func (p *Process) release() {
 		}
 	})
 }
-
-// mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and
-// sent its last successful renewal less than two thirds of the Lease's duration ago.
-func (w *world) mayWrite(p *Process) bool {
-	lease := model.Of[*coordinationv1.Lease](w.ingress.Server, leaseID)
-	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
-}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
@@ -252,7 +254,9 @@ func (p *Process) request(g *lanes.Grant) {
 		p.compare()
 	}
 	may := func() bool {
-		a.sent, a.lawful = p.now, p.world.mayWrite(p)
+		// By the true clock: it holds the Lease, and sent its last renewal less than two thirds of that ago.
+		lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID)
+		a.sent, a.lawful = p.now, p.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
 		return p.leads()
 	}
 	p.ingress.request(a.id, min(write.Deadline(&a.action), until.Sub(p.clock())), may, a.write, func(value any, err error) {

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "k8s.io/endpointslice/util"
 
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
@@ -172,7 +173,7 @@ func describe(c model.Change) string {
 	case nil:
 		return fmt.Sprint(id, " is gone")
 	case *corev1.Pod:
-		return fmt.Sprintf("%s %s %s ready=%t terminating=%t", id, o.UID[24:], o.Status.PodIP, isReady(o), o.DeletionTimestamp != nil)
+		return fmt.Sprintf("%s %s %s ready=%t terminating=%t", id, o.UID[24:], o.Status.PodIP, upstream.IsPodReady(o), o.DeletionTimestamp != nil)
 	case *corev1.Service:
 		return fmt.Sprintf("%s selector=%v", id, o.Spec.Selector)
 	}
