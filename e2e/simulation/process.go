@@ -124,22 +124,21 @@ func (p *Process) whenListed(do func()) {
 }
 
 func (p *Process) configure(c *Config) {
-	former := p.members
+	former, read := p.members, p.config
 	p.config, p.configured, p.members = c, p.now, map[string]*seen{}
 	for _, name := range sorted(former) {
-		if of := c.Members[name]; of == nil || !slices.Equal(of.Namespaces, former[name].namespaces) { // other namespaces are read from scratch
+		if of := c.Members[name]; of == nil || !slices.Equal(of.Namespaces, read.Members[name].Namespaces) { // other namespaces are read from scratch
 			former[name].end()
 			delete(former, name)
 		}
 	}
 	for _, name := range sorted(c.Members) {
-		m := former[name]
-		if m == nil {
-			m = newSeen(p, name)
+		if m := former[name]; m == nil {
+			p.members[name] = newSeen(p, name)
 		} else {
 			m.step(member.Configured{Config: *c.Members[name]})
+			p.members[name] = m
 		}
-		p.members[name] = m
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
 	p.compare()
