@@ -183,23 +183,18 @@ func (w *world) judge(a *attempt, before, after model.Object) {
 		w.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
 	if !w.lately(thawed+p.name) && !w.lately(restored+w.ingress.name) && w.now >= late(p.ingress.healthySince()) { // else its cache may be stale
-		w.order(a, before, after)
+		service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
+		left, gone := w.at[gone+service.String()]
+		switch was, _ := before.(*discoveryv1.EndpointSlice); {
+		case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
+			w.breaks(Order, "the ports of slice %s change", a.id)
+		case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
+		case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
+			w.breaks(Order, "%s is made before its Service", a.id)
+		}
 	}
 	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
 		w.traffic(a, before, after)
-	}
-}
-
-// order checks the order of writes.
-func (w *world) order(a *attempt, before, after model.Object) {
-	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
-	left, gone := w.at[gone+service.String()]
-	switch was, _ := before.(*discoveryv1.EndpointSlice); {
-	case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
-		w.breaks(Order, "the ports of slice %s change", a.id)
-	case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
-	case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
-		w.breaks(Order, "%s is made before its Service", a.id)
 	}
 }
 
