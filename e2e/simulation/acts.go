@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
@@ -329,24 +329,19 @@ var acts = []*act{
 	}},
 	{"rotate", 1, false, func(w *world, s Step) bool { return w.onSeen(w.pick(s), func(m *seen) { m.way.proven = nil }) }},
 	{"relist", 2, false, func(w *world, s Step) bool { return w.onSeen(w.pick(s), (*seen).anew) }},
-	{"drain", 2, false, onMember(func(m *MemberConfig, s Step) { m.Drain = !m.Drain })},
-	{"hold", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.HoldSilentNodes = span(s.C%6) * time.Duration(s.B%2) })},
-	{"stable-for", 1, false, onMember(func(m *MemberConfig, s Step) { m.Options.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
-	{"stale-after", 1, false, onMember(func(m *MemberConfig, s Step) { m.StaleAfter = span(5+s.C%3) * time.Duration(s.B%2) })},
-	{"namespaces", 1, false, onMember(func(m *MemberConfig, s Step) { m.only([][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]) })},
+	{"drain", 2, false, onMember(func(m *member.Config, s Step) { m.Drain = !m.Drain })},
+	{"hold", 1, false, onMember(func(m *member.Config, s Step) { m.Options.HoldSilentNodes = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stable-for", 1, false, onMember(func(m *member.Config, s Step) { m.Options.StableFor = span(s.C%6) * time.Duration(s.B%2) })},
+	{"stale-after", 1, false, onMember(func(m *member.Config, s Step) { m.StaleAfter = span(5+s.C%3) * time.Duration(s.B%2) })},
+	{"namespaces", 1, false, onMember(func(m *member.Config, s Step) { only(m, [][]string{nil, {"pay", "shop"}, {"shop"}}[s.C%3]) })},
 	{"leave", 1, false, spell(func(w *world, s Step) (end func()) {
-		at := s.A % len(w.config.Members)
-		left := w.config.Members[at]
+		name := pickFrom(sorted(w.config.Members), s.A)
+		left := w.config.Members[name]
 		if len(w.config.Members) == 1 {
 			return nil
 		}
-		w.reconfigure(func(c *Config) { c.Members = slices.Delete(c.Members, at, at+1) })
-		return func() {
-			w.reconfigure(func(c *Config) {
-				c.Members = append(c.Members, left)
-				slices.SortFunc(c.Members, func(a, b MemberConfig) int { return strings.Compare(a.Name, b.Name) })
-			})
-		}
+		w.reconfigure(func(c *Config) { delete(c.Members, name) })
+		return func() { w.reconfigure(func(c *Config) { c.Members[name] = left }) }
 	})},
 	{"failover", 1, false, onConfig(func(c *Config, _ Step) { c.Failover = !c.Failover })},
 	{"orphans", 1, false, onConfig(func(c *Config, _ Step) { c.DropOrphans = !c.DropOrphans })},

@@ -14,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	upstream "k8s.io/endpointslice/util"
 
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
@@ -79,10 +80,6 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func isReady(pod *corev1.Pod) bool {
-	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
-}
-
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	return first(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == kind })
 }
@@ -104,7 +101,7 @@ func (c *Cluster) reconcile(w *workload) {
 		case pod.DeletionTimestamp != nil:
 			ends = true
 		case pod.Labels["version"] == version(w):
-			if current = append(current, pod); isReady(pod) {
+			if current = append(current, pod); upstream.IsPodReady(pod) {
 				ready++
 			}
 		default:
@@ -134,7 +131,7 @@ func (c *Cluster) reconcile(w *workload) {
 		c.serialPod++
 		c.makePod(w, w.name+"-"+strconv.Itoa(c.serialPod))
 		c.soon(w)
-	case len(former) > 0 && (ready > w.replicas-len(former) || !isReady(former[0])):
+	case len(former) > 0 && (ready > w.replicas-len(former) || !upstream.IsPodReady(former[0])):
 		c.stopPod(former[0], false)
 	case len(former) == 0 && total > w.replicas:
 		c.stopPod(current[len(current)-1], false)
@@ -266,7 +263,7 @@ func (c *Cluster) hear(node string, heard bool) {
 			case pod.Spec.NodeName != node:
 			case heard:
 				c.ready(pod, condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue)
-			case isReady(pod):
+			case upstream.IsPodReady(pod):
 				c.set(pod, corev1.PodReady, corev1.ConditionFalse, "")
 			}
 		})
@@ -329,9 +326,7 @@ func (c *Cluster) revive() {
 func (c *Cluster) mirror(id model.ID) {
 	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name + "-mirrored",
 		Labels: map[string]string{syncer.LabelServiceName: id.Name, syncer.LabelSliceManagedBy: syncer.SliceMirrored}}}
-	if c.Find(model.IDOf(slice)) != nil {
-		c.Remove(slice)
-	}
+	c.Remove(slice)
 	written, svc := model.Of[*corev1.Endpoints](c.Server, id), model.Of[*corev1.Service](c.Server, model.Services.ID(id.Namespace, id.Name))
 	if written == nil || written.Labels[syncer.LabelSkipMirror] == "true" || svc == nil || svc.Spec.Selector != nil {
 		return

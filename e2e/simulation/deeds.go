@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 )
 
@@ -114,17 +116,22 @@ func onConfig(change func(*Config, Step)) doing {
 	return func(w *world, s Step) bool { return w.reconfigure(func(c *Config) { change(c, s) }) }
 }
 
-func onMember(change func(*MemberConfig, Step)) doing {
+func onMember(change func(*member.Config, Step)) doing {
 	return func(w *world, s Step) bool {
 		name := w.pick(s).name
-		return w.config.member(name) != nil && w.reconfigure(func(c *Config) { change(c.member(name), s) })
+		former := w.config.Members[name]
+		return former != nil && w.reconfigure(func(c *Config) {
+			m := *former
+			change(&m, s)
+			c.Members[name] = &m
+		})
 	}
 }
 
 // onSeen calls do for a member as each process sees it.
 func (w *world) onSeen(c *Cluster, do func(*seen)) bool {
 	for _, p := range w.processes {
-		if m := memberOf(p.members, c.name); m != nil {
+		if m := p.members[c.name]; m != nil {
 			do(m)
 		}
 	}

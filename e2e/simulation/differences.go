@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/syncer"
 )
@@ -93,7 +94,7 @@ func (w *world) agree(key syncer.Key) bool {
 // mayStay reports whether an endpoint that nobody offers may stay published, as an orphan of a
 // member that is no longer configured.
 func (w *world) mayStay(at place) bool {
-	return !w.config.DropOrphans && w.owner(at) != "" && w.config.member(w.owner(at)) == nil
+	return !w.config.DropOrphans && w.owner(at) != "" && w.config.Members[w.owner(at)] == nil
 }
 
 // orphaned reports whether a replica may stay because of members that are no longer configured.
@@ -102,7 +103,7 @@ func (w *world) orphaned(key syncer.Key) bool {
 	return w.published(model.Endpoints, key).some(orphan) ||
 		slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), func(o model.Object) bool {
 			l := o.GetLabels()
-			return ours(o) && l[syncer.LabelServiceName] == key.Name && !w.config.DropOrphans && w.config.member(l[syncer.LabelSourceCluster]) == nil
+			return ours(o) && l[syncer.LabelServiceName] == key.Name && !w.config.DropOrphans && w.config.Members[l[syncer.LabelSourceCluster]] == nil
 		})
 }
 
@@ -120,7 +121,8 @@ func (w *world) foreign(kind model.Kind, key syncer.Key) bool {
 
 // classes reports whether some endpoints may be of a better class than others.
 func (w *world) classes() bool {
-	return w.config.Failover || slices.ContainsFunc(w.config.Members, func(m MemberConfig) bool { return m.Drain || m.StaleAfter > 0 || m.Options.StableFor > 0 })
+	doubts := func(m *member.Config) bool { return m.Drain || m.StaleAfter > 0 || m.Options.StableFor > 0 }
+	return w.config.Failover || slices.ContainsFunc(slices.Collect(maps.Values(w.config.Members)), doubts)
 }
 
 // obstacle is a rule by which a webhook of the ingress cluster refuses writes.

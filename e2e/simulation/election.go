@@ -87,12 +87,12 @@ func (p *Process) hold(former *coordinationv1.Lease) {
 func (p *Process) lead() {
 	p.since = p.now
 	p.world.note("%s leads", p.name)
-	for i, m := range p.members {
-		if m.state.Followed() {
+	for _, name := range sorted(p.members) {
+		if m := p.members[name]; m.state.Followed() {
 			m.lookUp()
 		} else {
 			m.end()
-			p.members[i] = newSeen(p, p.config.member(m.name))
+			p.members[name] = newSeen(p, name)
 		}
 	}
 	p.whenListed(func() {
@@ -108,11 +108,4 @@ func (p *Process) release() {
 			lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&leader.Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now})
 		}
 	})
-}
-
-// mayWrite reports whether a process may send a write by the true clock: it holds the Lease, and
-// sent its last successful renewal less than two thirds of the Lease's duration ago.
-func (w *world) mayWrite(p *Process) bool {
-	lease := model.Of[*coordinationv1.Lease](w.ingress.Server, leaseID)
-	return w.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
 }

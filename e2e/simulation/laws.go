@@ -136,7 +136,7 @@ func (w *world) excused(d difference) time.Duration {
 	}
 	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
 	for _, c := range w.members {
-		m, back, lies := memberOf(p.members, c.name), w.at[restored+c.name], late(w.at[lied+c.name])
+		m, back, lies := p.members[c.name], w.at[restored+c.name], late(w.at[lied+c.name])
 		svc := w.serviceOf(c, d.key)
 		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // hand-written endpoints may have any address
 			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // no question is needed
@@ -183,23 +183,18 @@ func (w *world) judge(a *attempt, before, after model.Object) {
 		w.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
 	if !w.lately(thawed+p.name) && !w.lately(restored+w.ingress.name) && w.now >= late(p.ingress.healthySince()) { // else its cache may be stale
-		w.order(a, before, after)
+		service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
+		left, gone := w.at[gone+service.String()]
+		switch was, _ := before.(*discoveryv1.EndpointSlice); {
+		case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
+			w.breaks(Order, "the ports of slice %s change", a.id)
+		case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
+		case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
+			w.breaks(Order, "%s is made before its Service", a.id)
+		}
 	}
 	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
 		w.traffic(a, before, after)
-	}
-}
-
-// order checks the order of writes.
-func (w *world) order(a *attempt, before, after model.Object) {
-	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
-	left, gone := w.at[gone+service.String()]
-	switch was, _ := before.(*discoveryv1.EndpointSlice); {
-	case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
-		w.breaks(Order, "the ports of slice %s change", a.id)
-	case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
-	case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
-		w.breaks(Order, "%s is made before its Service", a.id)
 	}
 }
 
@@ -270,7 +265,7 @@ func (w *world) lost(a *attempt, at place, now view) {
 // in the way. A restored store has again what was removed before.
 func (w *world) waited(a *attempt, at place) {
 	p, pod := a.process, w.pods[at.uid]
-	m := memberOf(p.members, w.owner(at))
+	m := p.members[w.owner(at)]
 	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}

@@ -108,7 +108,17 @@ func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any,
 	deadline := l.now + timeout
 	l.after(timeout, func() { end(nil, context.DeadlineExceeded) })
 	l.after(l.delay(), func() {
-		value, err := l.arrives(of, act)
+		var value any
+		err := l.fault.err
+		switch {
+		case l.chance(l.fault.percent):
+		case l.refuses != nil && l.refuses(of):
+			err = model.Forbidden(of, `"tributary" cannot list resource in the namespace`)
+		default:
+			if value, err = act(l.cluster); l.fault == lossy && l.chance(lossy.percent) {
+				value, err = nil, lossy.err
+			}
+		}
 		l.after(l.delay(), func() {
 			switch {
 			case l.fault == silent:
@@ -124,21 +134,6 @@ func (l *link) call(of model.ID, timeout time.Duration, act func(*Cluster) (any,
 
 // errHangs is an answer that never comes.
 var errHangs = errors.New("hangs")
-
-// arrives is the arrival of a request, unless a fault prevents it.
-func (l *link) arrives(of model.ID, act func(*Cluster) (any, error)) (any, error) {
-	if l.chance(l.fault.percent) {
-		return nil, l.fault.err
-	}
-	if l.refuses != nil && l.refuses(of) {
-		return nil, model.Forbidden(of, `"tributary" cannot list resource in the namespace`)
-	}
-	value, err := act(l.cluster)
-	if l.fault == lossy && l.chance(lossy.percent) {
-		return nil, lossy.err
-	}
-	return value, err
-}
 
 // stream is a watch over a link. Its events arrive in order.
 type stream struct {

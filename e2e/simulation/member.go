@@ -20,14 +20,12 @@ import (
 // seen is a member as one process sees it.
 type seen struct {
 	*Process
-	name       string
-	namespaces []string // with a stream each; nil: one for all
-	way        *way
-	state      *member.State
-	streams    map[member.Scope]*following
-	stores     int // how often a restored store was noticed
-	over       bool
-	listed     bool // as far as noticed
+	name    string
+	way     *way
+	state   *member.State
+	streams map[member.Scope]*following
+	stores  int // how often a restored store was noticed
+	over    bool
 	// What anew and steps have requested and begin has yet to start.
 	begins  alarm
 	relists []member.Scope
@@ -36,19 +34,14 @@ type seen struct {
 
 const tickEvery = 250 * time.Millisecond
 
-func newSeen(p *Process, c *MemberConfig) *seen {
-	m := &seen{Process: p, name: c.Name, namespaces: c.Namespaces, streams: map[member.Scope]*following{}}
-	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == c.Name })
+func newSeen(p *Process, name string) *seen {
+	m := &seen{Process: p, name: name, streams: map[member.Scope]*following{}}
+	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
-	m.state = member.New(p.clock(), c.Config)
+	m.state = member.New(p.clock(), *p.config.Members[name])
 	m.begin()
 	m.tick()
 	return m
-}
-
-// memberOf finds a member by its name, nil if there is none.
-func memberOf(all []*seen, name string) *seen {
-	return first(all, func(m *seen) bool { return m.name == name })
 }
 
 func (m *seen) end() {
@@ -66,11 +59,10 @@ func (m *seen) step(e member.Event) {
 	if _, back := e.(member.WentBack); back {
 		m.stores++
 	}
+	before := m.state.Listed()
 	effects := m.state.Step(m.clock(), e)
-	if before := m.listed; effects.ScopesChanged {
-		if m.listed = m.state.Listed(); m.listed && !before && m.AllListed() {
-			m.core.AddAll(m.clock(), record.EventListed)
-		}
+	if effects.ScopesChanged && !before && m.state.Listed() && m.AllListed() {
+		m.core.AddAll(m.clock(), record.EventListed)
 	}
 	for _, c := range effects.Dirty {
 		m.core.Add(m.clock(), c.Replica, c.Effect, effects.Bulk, record.Cause{Cluster: m.name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})

@@ -5,8 +5,11 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
@@ -36,7 +39,7 @@ type Process struct {
 	config     *Config // since configured
 	configured time.Duration
 	ingress    *way
-	members    []*seen // sorted by name
+	members    map[string]*seen
 	cache      *cache.Cache
 	core       *reconcile.Core
 	news       map[string]func() // changes of our objects by others
@@ -121,22 +124,21 @@ func (p *Process) whenListed(do func()) {
 }
 
 func (p *Process) configure(c *Config) {
-	former := p.members
-	p.config, p.configured, p.members = c, p.now, nil
-	for _, m := range former {
-		if mc := c.member(m.name); mc == nil || !slices.Equal(mc.Namespaces, m.namespaces) { // other namespaces are read from scratch
-			m.end()
+	former, read := p.members, p.config
+	p.config, p.configured, p.members = c, p.now, map[string]*seen{}
+	for _, name := range sorted(former) {
+		if of := c.Members[name]; of == nil || !slices.Equal(of.Namespaces, read.Members[name].Namespaces) { // other namespaces are read from scratch
+			former[name].end()
+			delete(former, name)
 		}
 	}
-	for i := range c.Members {
-		mc := &c.Members[i]
-		m := memberOf(former, mc.Name)
-		if m == nil || m.over {
-			m = newSeen(p, mc)
+	for _, name := range sorted(c.Members) {
+		if m := former[name]; m == nil {
+			p.members[name] = newSeen(p, name)
 		} else {
-			m.step(member.Configured{Config: mc.Config})
+			m.step(member.Configured{Config: *c.Members[name]})
+			p.members[name] = m
 		}
-		p.members = append(p.members, m)
 	}
 	p.core.AddAll(p.clock(), record.EventConfigured)
 	p.compare()
@@ -144,9 +146,9 @@ func (p *Process) configure(c *Config) {
 
 // Shares implements reconcile.Source.
 func (p *Process) Shares(replica syncer.Key) (shares []syncer.Share) {
-	for _, m := range p.members {
-		g := m.state.Give(replica)
-		g.Member, g.Place = m.name, p.config.place(m.name)
+	for _, name := range sorted(p.members) {
+		g := p.members[name].state.Give(replica)
+		g.Member, g.Place = name, p.config.place(name)
 		shares = append(shares, g)
 	}
 	return shares
@@ -165,7 +167,7 @@ func (p *Process) Replicas() (keys []syncer.Key) {
 
 // AllListed implements reconcile.Source.
 func (p *Process) AllListed() bool {
-	return !slices.ContainsFunc(p.members, func(m *seen) bool { return !m.state.Listed() })
+	return !slices.ContainsFunc(slices.Collect(maps.Values(p.members)), func(m *seen) bool { return !m.state.Listed() })
 }
 
 // compareTime is how long a comparison takes, beginTime the delay before requested work starts.
@@ -251,7 +253,9 @@ func (p *Process) request(g *lanes.Grant) {
 		p.compare()
 	}
 	may := func() bool {
-		a.sent, a.lawful = p.now, p.world.mayWrite(p)
+		// By the true clock: it holds the Lease, and sent its last renewal less than two thirds of that ago.
+		lease := model.Of[*coordinationv1.Lease](p.world.ingress.Server, leaseID)
+		a.sent, a.lawful = p.now, p.now-p.renewed <= leaseTime*2/3 && (lease == nil || *lease.Spec.HolderIdentity == p.term.Identity)
 		return p.leads()
 	}
 	p.ingress.request(a.id, min(write.Deadline(&a.action), until.Sub(p.clock())), may, a.write, func(value any, err error) {

@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/endpointslice"
+	upstream "k8s.io/endpointslice/util"
 
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
@@ -46,7 +48,7 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c})
 		w.pods[string(o.UID)] = p
 		ip := o.Status.PodIP
-		good := ch.After != nil && isReady(o) && o.DeletionTimestamp == nil && !finished(o) && ip != ""
+		good := ch.After != nil && upstream.IsPodReady(o) && upstream.ShouldPodBeInEndpoints(o, false)
 		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
 			p.lastChange = lastChange{at: w.now, since: ch.Revision}
 		}
@@ -131,7 +133,7 @@ func keyOf(o model.Object) syncer.Key {
 
 // serviceOf is a member's Service for a replica, nil if it has none that is replicated.
 func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
-	mc := w.config.member(c.name)
+	mc := w.config.Members[c.name]
 	svc := model.Of[*corev1.Service](c.Server, model.Services.ID(key.Namespace, key.Name))
 	if svc == nil || mc == nil || !mc.Covers(key.Namespace) || svc.Annotations[syncer.AnnotationReplicate] == "false" {
 		return nil
@@ -141,7 +143,7 @@ func (w *world) serviceOf(c *Cluster, key syncer.Key) *corev1.Service {
 
 // offersOf returns the endpoints that a member has for a replica, nil if it has no such Service.
 func (w *world) offersOf(c *Cluster, key syncer.Key) (out []offer) {
-	svc, mc := w.serviceOf(c, key), w.config.member(c.name)
+	svc, mc := w.serviceOf(c, key), w.config.Members[c.name]
 	if svc == nil {
 		return nil
 	}
@@ -177,8 +179,8 @@ func (w *world) offers(key syncer.Key) (out []offer) {
 }
 
 // of sets e to what a pod is for a Service, and reports whether it is one of its endpoints.
-func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now time.Time) bool {
-	if svc.Spec.Selector == nil || finished(p) || p.Status.PodIP == "" || !labels.ValidatedSetSelector(svc.Spec.Selector).Matches(labels.Set(p.Labels)) {
+func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *member.Config, now time.Time) bool {
+	if svc.Spec.Selector == nil || !upstream.ShouldPodBeInEndpoints(p, true) || !labels.ValidatedSetSelector(svc.Spec.Selector).Matches(labels.Set(p.Labels)) {
 		return false
 	}
 	e.addr, e.uid = p.Status.PodIP, string(p.UID)
@@ -198,15 +200,8 @@ func (e *offer) of(svc *corev1.Service, p *corev1.Pod, mc *MemberConfig, now tim
 	}
 	var ports []string
 	for i := range svc.Spec.Ports {
-		to := svc.Spec.Ports[i].TargetPort
-		if to.Type == intstr.Int {
-			ports = append(ports, to.String())
-			continue
-		}
-		for _, port := range p.Spec.Containers[0].Ports {
-			if port.Name == to.StrVal {
-				ports = append(ports, fmt.Sprint(port.ContainerPort))
-			}
+		if port, err := endpointslice.FindPort(p, &svc.Spec.Ports[i]); err == nil {
+			ports = append(ports, strconv.Itoa(port))
 		}
 	}
 	e.ports = united(ports)

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "k8s.io/endpointslice/util"
 
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
@@ -71,7 +73,7 @@ func (w *world) lately(what string) bool { return w.recent(what, leaseTime) }
 
 func newWorld(seed uint64, members, processes int, notes *strings.Builder) *world {
 	w := &world{seed: seed, links: map[string]*link{}, record: map[string]string{}, pods: map[string]*podTruth{}, hand: map[string]string{}, at: map[string]time.Duration{}, notes: notes, met: map[string]int{}}
-	w.config = &Config{Settings: reconcile.Settings{
+	w.config = &Config{Members: map[string]*member.Config{}, Settings: reconcile.Settings{
 		MayWrite: func(string) bool { return true },
 		Settings: plan.Settings{Instance: instance, WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
 	}}
@@ -82,10 +84,9 @@ func newWorld(seed uint64, members, processes int, notes *strings.Builder) *worl
 	for i := range members {
 		c := newCluster(w, i+1, string(rune('a'+i)), time.Duration(i)*3*time.Second)
 		w.members = append(w.members, c)
-		m := MemberConfig{Name: c.name}
-		m.Replicates = func(svc *syncer.Service) bool { return svc.Annotations[syncer.AnnotationReplicate] != "false" }
-		m.only(nil)
-		w.config.Members = append(w.config.Members, m)
+		m := &member.Config{Replicates: func(svc *syncer.Service) bool { return svc.Annotations[syncer.AnnotationReplicate] != "false" }}
+		only(m, nil)
+		w.config.Members[c.name] = m
 	}
 	w.clusters = append(slices.Clone(w.members), w.ingress)
 	for _, c := range w.clusters {
@@ -172,7 +173,7 @@ func describe(c model.Change) string {
 	case nil:
 		return fmt.Sprint(id, " is gone")
 	case *corev1.Pod:
-		return fmt.Sprintf("%s %s %s ready=%t terminating=%t", id, o.UID[24:], o.Status.PodIP, isReady(o), o.DeletionTimestamp != nil)
+		return fmt.Sprintf("%s %s %s ready=%t terminating=%t", id, o.UID[24:], o.Status.PodIP, upstream.IsPodReady(o), o.DeletionTimestamp != nil)
 	case *corev1.Service:
 		return fmt.Sprintf("%s selector=%v", id, o.Spec.Selector)
 	}
@@ -185,28 +186,14 @@ const instance = "sim"
 // Config is the content of the configuration file. It is immutable once in use.
 type Config struct {
 	reconcile.Settings
-	Members  []MemberConfig // sorted by name
-	Failover bool           // the members' names are the failover order
-	Excluded string         // a namespace that may not be written to
-}
-
-// MemberConfig is the configuration of one member.
-type MemberConfig struct {
-	member.Config
-	Name string
+	Members  map[string]*member.Config
+	Failover bool   // the members' names are the failover order
+	Excluded string // a namespace that may not be written to
 }
 
 // only restricts a member to namespaces with a stream each; nil: one stream for all.
-func (m *MemberConfig) only(namespaces []string) {
+func only(m *member.Config, namespaces []string) {
 	m.Namespaces, m.Covers = namespaces, func(namespace string) bool { return namespaces == nil || slices.Contains(namespaces, namespace) }
-}
-
-// member returns the configuration of a member, nil if it is not configured.
-func (c *Config) member(name string) *MemberConfig {
-	if at := slices.IndexFunc(c.Members, func(m MemberConfig) bool { return m.Name == name }); at >= 0 {
-		return &c.Members[at]
-	}
-	return nil
 }
 
 // place is a member's place in the failover order.
@@ -220,7 +207,7 @@ func (c *Config) place(name string) int {
 // reconfigure changes the configuration file, which each process applies soon.
 func (w *world) reconfigure(change func(*Config)) bool {
 	c := *w.config
-	c.Members = slices.Clone(c.Members)
+	c.Members = maps.Clone(c.Members)
 	change(&c)
 	c.MayWrite = func(namespace string) bool { return namespace != c.Excluded }
 	w.config, w.at[configured] = &c, w.now

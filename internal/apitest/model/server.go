@@ -125,16 +125,13 @@ func (s *Server) commit(before, after Object) Object {
 	o := c.Object()
 	id := IDOf(o)
 	at, found := s.find(id)
-	to := at
-	if found {
-		to++
-	}
 	all := slices.Clone(s.objects[id.Kind])
+	if found {
+		all = slices.Delete(all, at, at+1)
+	}
 	if after != nil {
 		after.SetResourceVersion(strconv.FormatUint(s.Revision, 10))
-		all = slices.Replace(all, at, to, after)
-	} else {
-		all = slices.Delete(all, at, to)
+		all = slices.Insert(all, at, after)
 	}
 	s.objects[id.Kind] = all
 	s.history = append(s.history, c)

@@ -34,22 +34,17 @@ func (q *Query) matcher() func(Object) bool {
 	}
 	return func(o Object) bool {
 		return o != nil && KindOf(o) == q.Kind && (q.Namespace == "" || q.Namespace == o.GetNamespace()) &&
-			byLabels.Matches(labels.Set(o.GetLabels())) && byFields.Matches(selectable{o})
+			byLabels.Matches(labels.Set(o.GetLabels())) && byFields.Matches(selectable(o))
 	}
 }
 
 // selectable are the fields of an object by which it can be selected.
-type selectable struct{ Object }
-
-func (o selectable) Has(string) bool { return true }
-func (o selectable) Get(field string) string {
-	switch pod, _ := o.Object.(*corev1.Pod); {
-	case field == "metadata.name":
-		return o.GetName()
-	case field == "status.phase" && pod != nil:
-		return string(pod.Status.Phase)
+func selectable(o Object) fields.Set {
+	set := fields.Set{"metadata.name": o.GetName()}
+	if pod, ok := o.(*corev1.Pod); ok {
+		set["status.phase"] = string(pod.Status.Phase)
 	}
-	return ""
+	return set
 }
 
 // Page is an answer to a list. The next begins with rest.
