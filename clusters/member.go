@@ -199,8 +199,5 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 func (m *Member) byUpstream(service syncer.Key) *syncer.Contribution {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.state.Listed() {
-		return nil
-	}
-	return m.state.Tables().ByUpstream(service)
+	return m.state.ByUpstream(service)
 }

@@ -438,11 +438,21 @@ func TestExplains(t *testing.T) {
 	})
 }
 
+// One of two namespaces is listed later: what was compared before then is observed, too.
 func TestObservesMembersOwnEndpoints(t *testing.T) {
 	play(t, func(s *scene) {
 		s.api.put(service(), pod("web-1", "10.0.0.1"))
-		s.set.Apply(s.settings(func(o *Settings) { o.Cluster.ObserveNative = true }))
+		s.api.with(func() {
+			s.api.refuse = func(r *http.Request) int {
+				return map[bool]int{true: http.StatusForbidden}[strings.Contains(r.URL.Path, "/namespaces/other/")]
+			}
+		})
+		s.set.Apply(s.settings(func(o *Settings) {
+			o.Cluster.ObserveNative, o.Cluster.Namespaces = true, config.Namespaces{Include: []string{"shop", "other"}}
+		}))
 		s.want("10.0.0.1")
+		s.pass(time.Second)
+		s.api.with(func() { s.api.refuse = nil })
 		s.pass(3 * time.Minute)
 		status := s.set.Status()[0].Native
 		if status == nil || status.DifferingCount != 1 || status.BehindSeconds < 60 {

@@ -88,6 +88,15 @@ func (s *State) says(replica syncer.Key, pod *syncer.Pod, e *syncer.Endpoint) sy
 	return as
 }
 
+// ByUpstream is what upstream's rules alone make of a replica's Service and its pods; nil where its share
+// does not come from the tables, or no such Service is replicated.
+func (s *State) ByUpstream(replica syncer.Key) *syncer.Contribution {
+	if s.stream(Pods, replica.Namespace) == nil || s.asPublished(replica) {
+		return nil
+	}
+	return s.tables.ByUpstream(replica)
+}
+
 // Status is the state of a member.
 type Status struct {
 	// Listed is true once every share comes from the tables, Stale while no stream has been
