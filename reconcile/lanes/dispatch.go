@@ -54,7 +54,7 @@ type Dispatch struct {
 	ready   fair
 	delayed list.List
 	parked  map[share]*list.List
-	// late are the namespaces whose last answer was late.
+	// late are the namespaces whose last request took long.
 	late map[share]bool
 	// removed is when a removal was last answered.
 	removed time.Time
@@ -237,11 +237,9 @@ func (d *Dispatch) Done(now time.Time, g *Grant, out Outcome) (last bool) {
 			next.Attempt = max(next.Attempt, w.Attempt+1)
 		}
 	}
-	switch {
-	case out.Unused:
-	case now.Sub(g.at) >= hanging:
+	if now.Sub(g.at) >= hanging {
 		d.late[g.of] = true
-	default:
+	} else if !out.Unused {
 		delete(d.late, g.of)
 	}
 	if waiting := d.parked[g.of]; waiting != nil {
