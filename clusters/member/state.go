@@ -183,7 +183,7 @@ func (s *State) after(o *step) {
 	}
 	if len(s.asking.open) == 0 && len(s.asking.at)+len(s.publishedIn) > 0 { // clear would not free their memory
 		s.asking.at = map[netip.Addr][]syncer.Key{}
-		if s.Listed() {
+		if s.Listed() && len(s.news) == 0 { // a Service that waits is as published
 			s.publishedIn = map[syncer.Key][]syncer.Key{}
 		}
 	}
