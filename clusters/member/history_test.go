@@ -377,7 +377,8 @@ func (h *history) restore() {
 		h.revision = latest + 1000
 	}
 	h.say("restored, latest was %d", latest)
-	for scope, f := range h.feeds {
+	for _, scope := range h.state.Scopes() {
+		f := h.feeds[scope]
 		f.down, f.listed, f.restored = true, false, h.revision < f.at
 		h.play(Phase{Scope: scope})
 	}
@@ -456,7 +457,7 @@ func (h *history) show(scope Scope, c *change) {
 			break
 		}
 		h.play(seen(scope, store.Versioned[syncer.Pod]{Object: o, Revision: c.revision}, h.now))
-		h.checkSeen(&o)
+		h.checkSeen(&o, c.revision)
 	case syncer.Service:
 		h.play(seen(scope, store.Versioned[syncer.Service]{Object: o, Revision: c.revision}, h.now))
 	case store.HandEndpoints:

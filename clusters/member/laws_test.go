@@ -23,6 +23,9 @@ func (h *history) check() {
 		h.fault("%v changed and were not marked dirty", left)
 	}
 	for replica, endpoints := range h.published {
+		if h.unread(replica) {
+			continue
+		}
 		for i := range endpoints {
 			e := &endpoints[i]
 			asked := h.state.asking.about(e) // it was gone before the Published came
@@ -33,9 +36,21 @@ func (h *history) check() {
 	}
 }
 
-// checkSeen compares what is published of a pod with the pod that was just seen.
-func (h *history) checkSeen(pod *syncer.Pod) {
+// unread reports whether a Service has lost its selector and its hand-written endpoints, which may name any
+// pod, have yet to be read: until then what is published stays.
+func (h *history) unread(replica syncer.Key) bool {
+	return h.state.hand[replica] && h.state.handUnread(replica)
+}
+
+// checkSeen compares what is published of a pod with the pod that was just seen, unless an answer has shown a newer one.
+func (h *history) checkSeen(pod *syncer.Pod, at uint64) {
+	if _, revision, _ := h.state.tables.Pod(pod.Key); revision > at {
+		return
+	}
 	for replica, endpoints := range h.published {
+		if h.unread(replica) {
+			continue
+		}
 		for i := range endpoints {
 			e := &endpoints[i]
 			if e.Target.UID == pod.UID && e.Grade > syncer.NotReady && (!pod.Ready || pod.Terminating) && !h.wants {
