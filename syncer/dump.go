@@ -49,12 +49,12 @@ func sortByHash[T any](items []T, hash func(*T) sum) {
 }
 
 func portSum(p *Port) sum {
-	return sumOf(func(w io.Writer) { io.WriteString(w, "(v1.EndpointPort)"+dumpPort(p)) })
+	return sumOf(func(w io.Writer) { w.Write(dumpPort([]byte("(v1.EndpointPort)"), p)) })
 }
 
 func subsetSum(s *Subset, emptyNode bool) sum {
 	return sumOf(func(w io.Writer) {
-		address := func(a *Address) string { return dumpAddress(a, emptyNode) }
+		address := func(b []byte, a *Address) []byte { return dumpAddress(b, a, emptyNode) }
 		io.WriteString(w, "(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
 		dumpList(w, s.Ready, address)
 		io.WriteString(w, " NotReadyAddresses:([]v1.EndpointAddress)")
@@ -72,38 +72,47 @@ func sumOf(dump func(io.Writer)) (s sum) {
 	return s
 }
 
-func dumpList[T any](w io.Writer, list []T, dump func(*T) string) {
+func dumpList[T any](w io.Writer, list []T, dump func([]byte, *T) []byte) {
 	if len(list) == 0 {
 		io.WriteString(w, "<nil>")
 		return
 	}
-	before := "["
+	text, before := []byte(nil), byte('[')
 	for i := range list {
-		io.WriteString(w, before)
-		io.WriteString(w, dump(&list[i]))
-		before = " "
+		text = dump(append(text[:0], before), &list[i])
+		w.Write(text)
+		before = ' '
 	}
 	io.WriteString(w, "]")
 }
 
-func dumpPort(p *Port) string {
+func dumpPort(b []byte, p *Port) []byte {
 	app := "<nil>"
 	if p.AppProtocol.Set {
 		app = p.AppProtocol.Value
 	}
-	return "{Name:(string)" + p.Name + " Port:(int32)" + strconv.Itoa(int(p.Number)) +
-		" Protocol:(v1.Protocol)" + p.Protocol + " AppProtocol:(*string)" + app + "}"
+	b = strconv.AppendInt(appendAll(b, "{Name:(string)", p.Name, " Port:(int32)"), int64(p.Number), 10)
+	return appendAll(b, " Protocol:(v1.Protocol)", p.Protocol, " AppProtocol:(*string)", app, "}")
 }
 
-func dumpAddress(a *Address, emptyNode bool) string {
-	node, target := a.NodeName, "<nil>"
+func dumpAddress(b []byte, a *Address, emptyNode bool) []byte {
+	node := a.NodeName
 	if node == "" && !emptyNode {
 		node = "<nil>"
 	}
-	if t := &a.Target; *t != (TargetRef{}) {
-		target = "{Kind:(string)" + t.Kind + " Namespace:(string)" + t.Namespace + " Name:(string)" + t.Name +
-			" UID:(types.UID)" + t.UID + " APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}"
+	b = a.Addr.AppendTo(append(b, "{IP:(string)"...))
+	b = appendAll(b, " Hostname:(string)", a.Hostname, " NodeName:(*string)", node, " TargetRef:(*v1.ObjectReference)")
+	t := &a.Target
+	if *t == (TargetRef{}) {
+		return append(b, "<nil>}"...)
 	}
-	return "{IP:(string)" + a.Addr.String() + " Hostname:(string)" + a.Hostname +
-		" NodeName:(*string)" + node + " TargetRef:(*v1.ObjectReference)" + target + "}"
+	return appendAll(b, "{Kind:(string)", t.Kind, " Namespace:(string)", t.Namespace, " Name:(string)", t.Name, " UID:(types.UID)", t.UID,
+		" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}")
+}
+
+func appendAll(b []byte, texts ...string) []byte {
+	for _, text := range texts {
+		b = append(b, text...)
+	}
+	return b
 }

@@ -47,16 +47,16 @@ func TestAPortComesAndGoes(t *testing.T) {
 // ports and subsets; the oracle in e2e proves that it is upstream's.
 func TestSubsetsSpeakUpstreamsDump(t *testing.T) {
 	port := Port{Name: "http", Protocol: TCP, Number: 8080}
-	if got, want := dumpPort(&port), "{Name:(string)http Port:(int32)8080 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}"; got != want {
+	if got, want := string(dumpPort(nil, &port)), "{Name:(string)http Port:(int32)8080 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}"; got != want {
 		t.Errorf("port: %s", got)
 	}
 	a := Address{Addr: addr("10.0.0.1"), Target: TargetRef{Kind: "Pod", Key: Key{"ns", "p"}, UID: "u"}}
 	const target = " TargetRef:(*v1.ObjectReference){Kind:(string)Pod Namespace:(string)ns Name:(string)p UID:(types.UID)u" +
 		" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}"
-	if got, want := dumpAddress(&a, true), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)"+target; got != want {
+	if got, want := string(dumpAddress(nil, &a, true)), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)"+target; got != want {
 		t.Errorf("address of a pod without node: %s", got)
 	}
-	if got, want := dumpAddress(&a, false), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)<nil>"+target; got != want {
+	if got, want := string(dumpAddress(nil, &a, false)), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)<nil>"+target; got != want {
 		t.Errorf("hand-written address without node: %s", got)
 	}
 }
