@@ -103,7 +103,7 @@ haproxy-installed:
 	export DEBIAN_FRONTEND=noninteractive; apt-get update -q && apt-get install -q -y --no-install-recommends haproxy iproute2
 
 .PHONY: lint
-lint: ## gofmt, go vet and staticcheck on both modules
+lint: ## gofmt, go vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
 	go vet ./...
 	$(TOOL) staticcheck ./...

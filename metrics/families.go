@@ -45,7 +45,7 @@ var (
 	clusterUp = family(Gauge, groupClusters, "cluster_up", "member_cluster",
 		"Whether the member cluster answers (1) or not (0).")
 	clusterSynced = family(Gauge, groupClusters, "cluster_synced", "member_cluster",
-		"Whether the member cluster has been listed completely since the process started (1) or not (0).")
+		"Whether all of the member cluster has been listed (1) or not (0).")
 	clusterCondition = family(Gauge, groupClusters, "cluster_condition", "member_cluster reason",
 		"What is wrong with the member cluster, or what is doubted of it, by reason; always 1.",
 		"`reason`: `Unreachable`, `Refused`, `OtherCluster`, `Kubeconfig`, `Missing`; `Drained` and `Stale` mean that its endpoints are reserves. Absent where nothing is wrong.")

@@ -30,7 +30,7 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.context, "context", "", "`context` of the member, with the rights of an administrator (required)")
 	flags.StringVarP(&f.Namespace, "namespace", "n", "tributary-system", "namespace of the account in the member")
 	flags.StringVar(&f.Account, "account", "tributary-member", "name of the account; one for each ingress cluster that the member feeds")
-	flags.StringSliceVar(&f.Namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone (default: all)")
+	flags.StringSliceVar(&f.Namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them (default: all)")
 	flags.StringVarP(&f.File, "file", "f", "", "`file` in which the kubeconfig is stored (default: NAME.kubeconfig)")
 	flags.StringVar(&f.ingressContext, "ingress-context", "", "`context` of the ingress cluster: the kubeconfig is stored there, in Secret NAME, instead of a file")
 	flags.StringVar(&f.IngressNamespace, "ingress-namespace", "tributary-system", "namespace of that Secret")

@@ -151,8 +151,13 @@ func (c *client) transport() (http.RoundTripper, error) {
 // answer will do.
 func Check(ctx context.Context, url string, a Auth) error {
 	o := (&client{url: url, auth: a}).send(ctx, http.MethodHead, nil)
-	if o.result == resultServerError && !strings.Contains(o.err.Error(), "credentials") {
+	switch o.result {
+	case resultRefused, resultThrottled:
 		return nil
+	case resultServerError:
+		if !strings.Contains(o.err.Error(), "credentials") {
+			return nil
+		}
 	}
 	return o.err
 }
