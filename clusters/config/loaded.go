@@ -83,6 +83,7 @@ func (c *Config) withFixed(started *Config) (running *Config, differ []string) {
 	fix("metricsListen", &out.MetricsListen, started.MetricsListen)
 	fix("instance", &out.Instance, started.Instance)
 	fix("namespace", &out.Namespace, started.Namespace)
+	fix("ingress.identity", &out.Ingress.Identity, started.Ingress.Identity)
 	if out.LeaderElection != started.LeaderElection {
 		out.LeaderElection, differ = started.LeaderElection, append(differ, "leaderElection")
 	}
@@ -158,6 +159,9 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 			way = way.with("", key, nil, err)
 		} else {
 			accepted, faults := kubeconfig.FromSecret(member.Context, s.Kubeconfig)
+			if len(s.Kubeconfig) == 0 {
+				faults = field.ErrorList{field.Required(field.NewPath("data", SecretKey), "store the kubeconfig under this key")}
+			}
 			way = way.with("", key, accepted, in(s.String(), faults...))
 			way.Err = errors.Join(err, way.Err)
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -70,12 +71,38 @@ func toJSON(data []byte) ([]byte, field.ErrorList) {
 	}
 	text, faults := []byte("null"), repeated(nil, &document) // null where there is no document
 	if err == nil && len(faults) == 0 {
-		text, err = kyaml.YAMLToJSON(data)
+		if text, err = kyaml.YAMLToJSON(data); err == nil {
+			text, err = withoutNulls(text)
+		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, field.ErrorList{kubeconfig.Whole(strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
 	return text, faults
+}
+
+// withoutNulls leaves fields out that have no value, so that each has its default.
+func withoutNulls(text []byte) ([]byte, error) {
+	var all any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &all); err != nil {
+		return nil, err
+	}
+	var drop func(any)
+	drop = func(of any) {
+		switch of := of.(type) {
+		case map[string]any:
+			maps.DeleteFunc(of, func(_ string, value any) bool { return value == nil })
+			for _, value := range of {
+				drop(value)
+			}
+		case []any:
+			for _, value := range of {
+				drop(value)
+			}
+		}
+	}
+	drop(all)
+	return json.Marshal(all)
 }
 
 // repeated finds the keys that a mapping has twice.
@@ -113,11 +140,38 @@ func strict(text []byte, into any) (faults field.ErrorList, typed bool) {
 	}
 	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
 		kind := strings.NewReplacer("slice", "list", "struct", "mapping", "ptr", "mapping", "float64", "number").Replace(wrong.Type.Kind().String())
-		add(field.ErrorTypeTypeInvalid, wrong.Field, fmt.Sprintf("must be a %s, not %s", kind, wrong.Value))
+		path := ""
+		if at, _ := valueAt(nil, json.NewDecoder(bytes.NewReader(text)), wrong.Offset); at != nil {
+			path = at.String()
+		}
+		add(field.ErrorTypeTypeInvalid, path, fmt.Sprintf("must be a %s, not %s", kind, wrong.Value))
 	} else if err != nil {
 		add(field.ErrorTypeInvalid, "", err.Error())
 	}
 	return faults, err == nil
+}
+
+// valueAt is the path of the value in which a JSON text has an offset, found is false behind the next one.
+func valueAt(at *field.Path, text *json.Decoder, offset int64) (in *field.Path, found bool) {
+	token, err := text.Token()
+	if err != nil || text.InputOffset() >= offset {
+		return at, true
+	}
+	if token != json.Delim('{') && token != json.Delim('[') {
+		return nil, false
+	}
+	for i := 0; text.More(); i++ {
+		child := at.Index(i)
+		if token == json.Delim('{') {
+			key, _ := text.Token()
+			child = at.Child(fmt.Sprint(key))
+		}
+		if in, found := valueAt(child, text, offset); found {
+			return in, true
+		}
+	}
+	_, _ = text.Token() // its end
+	return nil, false
 }
 
 // complete decodes members and sinks, which strict did without their defaults, and has

@@ -64,6 +64,7 @@ clusterDefaults: {holdSilentNodes: 40s, drain: true, allowedCIDRs: [10.0.0.0/8],
 clusters:
 - {name: a, kubeconfig: a}
 - {name: b, kubeconfig: /b, drain: false, allowedCIDRs: [], namespaces: {include: [shop]}, holdSilentNodes: 0s}
+- {name: c, kubeconfig: c, namespaces: {exclude: }, stableFor: }
 sinks: [{name: s, url: "https://x/", auth: {bearerTokenFile: token}}]`)
 	a, b := c.Clusters[0], c.Clusters[1]
 	if a.HoldSilentNodes != "40s" || !a.Drain || len(a.AllowedCIDRs) != 1 || a.Namespaces.Include[0] != "*" || a.Namespaces.Exclude[0] != "test" {
@@ -71,6 +72,9 @@ sinks: [{name: s, url: "https://x/", auth: {bearerTokenFile: token}}]`)
 	}
 	if b.HoldSilentNodes != "0s" || b.Drain || len(b.AllowedCIDRs) != 0 || b.Namespaces.Include[0] != "shop" || b.Namespaces.Exclude[0] != "test" {
 		t.Errorf("b is %+v", b)
+	}
+	if c := c.Clusters[2]; c.Namespaces.Exclude[0] != "test" || c.StableFor != "0s" {
+		t.Errorf("a field without a value is as one that is left out: %+v", c)
 	}
 	if a.Kubeconfig != "/t/a" || b.Kubeconfig != "/b" || c.Sinks[0].Auth.BearerTokenFile != "/t/token" || c.Sinks[0].Window != "2s" {
 		t.Errorf("%q %q %+v", a.Kubeconfig, b.Kubeconfig, c.Sinks[0])
@@ -89,18 +93,21 @@ func TestFaults(t *testing.T) {
 		"xyzzy: 1": "xyzzy: Forbidden: unknown field; docs/reference/configuration.md has all",
 		"ingress: {kubeconfig: a}\nlisten: :1\nclusters:\n- {name: a, kubeconfig: a, drain: true, drain: false}\nlisten: :2": "clusters[0].drain: Duplicate value: is given in line 4 and in line 4; keep one\n" +
 			"listen: Duplicate value: is given in line 2 and in line 5; keep one",
-		"instance: 1":                                "instance: Invalid value: must be a string, not number",
-		"clusters: {a: b}":                           "clusters: Invalid value: must be a list, not object",
-		"replicas: {createNamespaces: \"yes\"}":      "replicas.createNamespaces: Invalid value: must be a bool, not string",
-		"apiVersion: v2\nkind: C":                    `apiVersion: Unsupported value: "v2": supported values: "tributary.dev/v1alpha1"` + "\n" + `kind: Unsupported value: "C": supported values: "Config"`,
-		"listen: 9440\nmetricsListen: localhost":     "listen: Invalid value: must be a string, not number",
-		"listen: \"9440\"\nmetricsListen: localhost": `listen: Invalid value: "9440": write host:port, such as 127.0.0.1:9440` + "\n" + `metricsListen: Invalid value: "localhost": write host:port, such as 127.0.0.1:9440`,
-		"listen: 127.0.0.1:70000":                    `listen: Invalid value: "127.0.0.1:70000": write host:port, such as 127.0.0.1:9440`,
-		"instance: A\nnamespace: \"\"":               `instance: Invalid value: "A": is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit` + "\nnamespace: Required value: write a short name, such as idc-a",
-		"ingress: {context: x}":                      `ingress.context: Invalid value: "x": has no meaning without ingress.kubeconfig; give that, or leave the context out`,
-		"clusters: [{}]":                             "clusters[0].name: Required value: write a short name, such as idc-a\nclusters[0].kubeconfig: Required value: name a kubeconfig file; a relative path starts at this file's directory",
-		"clusters: [{name: a, kubeconfig: a}, {name: a, kubeconfig: b}]": `clusters[1].name: Duplicate value: "a": clusters[0] has it; give each its own`,
-		"clusterDefaults: {stableFor: 5}":                                "clusterDefaults.stableFor: Invalid value: must be a string, not number",
+		"instance: 1":                                                     "instance: Invalid value: must be a string, not number",
+		"clusters: {a: b}":                                                "clusters: Invalid value: must be a list, not object",
+		"replicas: {createNamespaces: \"yes\"}":                           "replicas.createNamespaces: Invalid value: must be a bool, not string",
+		"apiVersion: v2\nkind: C":                                         `apiVersion: Unsupported value: "v2": supported values: "tributary.dev/v1alpha1"` + "\n" + `kind: Unsupported value: "C": supported values: "Config"`,
+		"listen: 9440\nmetricsListen: localhost":                          "listen: Invalid value: must be a string, not number",
+		"listen: \"9440\"\nmetricsListen: localhost":                      `listen: Invalid value: "9440": write host:port, such as 127.0.0.1:9440` + "\n" + `metricsListen: Invalid value: "localhost": write host:port, such as 127.0.0.1:9440`,
+		"listen: 127.0.0.1:70000":                                         `listen: Invalid value: "127.0.0.1:70000": write host:port, such as 127.0.0.1:9440`,
+		"instance: A\nnamespace: \"\"":                                    `instance: Invalid value: "A": is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit` + "\nnamespace: Required value: write a short name, such as idc-a",
+		"ingress: {context: x}":                                           `ingress.context: Invalid value: "x": has no meaning without ingress.kubeconfig; give that, or leave the context out`,
+		"listen: \"foo bar:1\"":                                           `listen: Invalid value: "foo bar:1": write host:port, such as 127.0.0.1:9440`,
+		"listen: \":1\"\nmetricsListen: \":1\"":                           `metricsListen: Duplicate value: ":1": listen has it; leave this out, or give another port`,
+		"clusters: [{name: a, kubeconfig: a}, {name: 12, kubeconfig: b}]": "clusters[1].name: Invalid value: must be a string, not number",
+		"clusters: [{}]":                                                  "clusters[0].name: Required value: write a short name, such as idc-a\nclusters[0].kubeconfig: Required value: name a kubeconfig file; a relative path starts at this file's directory",
+		"clusters: [{name: a, kubeconfig: a}, {name: a, kubeconfig: b}]":  `clusters[1].name: Duplicate value: "a": clusters[0] has it; give each its own`,
+		"clusterDefaults: {stableFor: 5}":                                 "clusterDefaults.stableFor: Invalid value: must be a string, not number",
 		"clusterDefaults: {name: a, kubeconfig: b, stableFor: x}\n" + oneMember: "clusterDefaults.kubeconfig: Forbidden: unknown field; docs/reference/configuration.md has all\n" +
 			"clusterDefaults.name: Forbidden: unknown field; docs/reference/configuration.md has all\n" +
 			`clusterDefaults.stableFor: Invalid value: "x": write a length of time, such as 30s or 1h30m`,
@@ -114,10 +121,11 @@ func TestFaults(t *testing.T) {
 		"clusters: [{name: a, kubeconfig: a, namespaces: {include: [kube-system, kube-public]}}]":       `clusters[0].namespaces.exclude: Invalid value: ["kube-*"]: leaves out all that include names; include another, or write [] to exclude none`,
 		"clusterDefaults: {stableFor: x}\nclusters: [{name: a, kubeconfig: a, serviceSelector: \"=\"}]": `clusterDefaults.stableFor: Invalid value: "x": write a length of time, such as 30s or 1h30m`,
 		"clustersFrom: {secrets: {selector: \",\"}}":                                                    `clustersFrom.secrets.selector: Invalid value: ",": write a label selector, such as app=web,tier!=test`,
-		"replicas: {write: [Endpoints, Pods], orphans: drop, copyLabels: [\"\"], copyAnnotations: [\"[\"], failover: [{namespaces: [a], order: [idc-a, idc-a, idc-x]}, {}]}\n" + oneMember: `replicas.write[1]: Unsupported value: "Pods": supported values: "Endpoints", "EndpointSlices"` + "\n" +
+		"replicas: {write: [Endpoints, Pods], orphans: drop, copyLabels: [\"\"], copyAnnotations: [\"[\"], failover: [{namespaces: [a], order: [idc-a, idc-a, idc-x, idc-*]}, {}]}\n" + oneMember: `replicas.write[1]: Unsupported value: "Pods": supported values: "Endpoints", "EndpointSlices"` + "\n" +
 			"replicas.write: Required value: must contain EndpointSlices: they are always written\n" +
 			`replicas.failover[0].order[1]: Duplicate value: "idc-a"` + "\n" +
 			`replicas.failover[0].order[2]: Not found: "idc-x": name one of clusters[], or leave it out` + "\n" +
+			`replicas.failover[0].order[3]: Invalid value: "idc-*": is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit` + "\n" +
 			`replicas.failover[1].namespaces: Required value: would match nothing; write ["*"] for everything, or leave the field out` + "\n" +
 			"replicas.failover[1].order: Required value: name members, the first choice first\n" +
 			`replicas.orphans: Unsupported value: "drop": supported values: "keep", "delete"` + "\n" +

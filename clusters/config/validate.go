@@ -31,8 +31,10 @@ func (c *Config) Validate() field.ErrorList {
 	v.oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
 	v.oneOf(field.NewPath("kind"), c.Kind, Kind)
 	v.listen(field.NewPath("listen"), c.Listen)
-	if c.MetricsListen != "" {
-		v.listen(field.NewPath("metricsListen"), c.MetricsListen)
+	if at := field.NewPath("metricsListen"); c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		v.add(kubeconfig.Detailed(field.Duplicate(at, c.Listen), "listen has it; leave this out, or give another port"))
+	} else if c.MetricsListen != "" {
+		v.listen(at, c.MetricsListen)
 	}
 	v.label(field.NewPath("instance"), c.Instance)
 	v.label(field.NewPath("namespace"), c.Namespace)
@@ -89,11 +91,11 @@ func (v *validator) names(at *field.Path, count int, name func(i int) string) {
 }
 
 func (v *validator) listen(at *field.Path, address string) {
-	_, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil {
+	if _, bad := netip.ParseAddr(host); err != nil || host != "" && bad != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
 		v.add(field.Invalid(at, address, "write host:port, such as 127.0.0.1:9440"))
 	}
 }
@@ -182,7 +184,12 @@ func (v *validator) replicas(at *field.Path, c *Config) {
 			if slices.Index(f.Order, name) < j {
 				v.add(field.Duplicate(at.Child("order").Index(j), name))
 			}
-			v.known(at.Child("order").Index(j), name, c)
+			own := at.Child("order").Index(j)
+			if len(validation.IsDNS1123Label(name)) > 0 { // a glob would say nothing of the order
+				v.label(own, name)
+			} else {
+				v.known(own, name, c)
+			}
 		}
 	}
 	v.oneOf(at.Child("orphans"), r.Orphans, OrphansKeep, OrphansDelete)

@@ -189,9 +189,9 @@ func TestAnEdit(t *testing.T) {
 
 func TestWhatNeedsARestart(t *testing.T) {
 	w, m := start(t, two)
-	m.write(file, two+"listen: :1\nmetricsListen: :2\ninstance: other\nnamespace: else\nleaderElection: {enabled: false}\nreplicas: {orphans: delete}")
+	m.write(file, strings.Replace(two, "in}", "in, identity: u}", 1)+"listen: :1\nmetricsListen: :2\ninstance: other\nnamespace: else\nleaderElection: {enabled: false}\nreplicas: {orphans: delete}")
 	l := next(t, w)
-	if got := strings.Join(l.Restart, " "); got != "listen metricsListen instance namespace leaderElection" {
+	if got := strings.Join(l.Restart, " "); got != "listen metricsListen instance namespace ingress.identity leaderElection" {
 		t.Errorf("restart for %q", got)
 	}
 	if c := l.Config; c.Listen != "127.0.0.1:9440" || c.Instance != "default" || c.Namespace != "tributary-system" || !c.LeaderElection.Enabled || c.Replicas.Orphans != "delete" {
@@ -226,10 +226,10 @@ func TestSecretsAreMembers(t *testing.T) {
 	}
 	wantErr(t, l.Err(), `Secret own/a: metadata.name: Duplicate value: "a": the configuration file has a member of that name`, `Secret own/c.d: metadata.name: Invalid value`)
 
-	l = w.Use([]Secret{s("d", "drain: maybe\nname: x", reach("d2", "2")), s("e", "xyzzy: 1", reach("e", "1")), s("f", "", strings.Replace(reach("f", "1"), "token", "tokenFile", 1))})
+	l = w.Use([]Secret{s("d", "drain: maybe\nname: x", reach("d2", "2")), s("e", "xyzzy: 1", reach("e", "1")), s("f", "", strings.Replace(reach("f", "1"), "token", "tokenFile", 1)), s("k", "", "")})
 	wantErr(t, l.Err(), `Secret own/d, annotation tributary.dev/settings: drain: Invalid value: must be a bool, not string`,
-		`Secret own/e, annotation tributary.dev/settings: xyzzy: Forbidden: unknown field`, `Secret own/f: users[x].user.tokenFile: Forbidden`)
-	if got := fmt.Sprint(names()); got != "[a b d e f]" {
+		`Secret own/e, annotation tributary.dev/settings: xyzzy: Forbidden: unknown field`, `Secret own/f: users[x].user.tokenFile: Forbidden`, `Secret own/k: data.kubeconfig: Required value: store the kubeconfig under this key`)
+	if got := fmt.Sprint(names()); got != "[a b d e f k]" {
 		t.Errorf("members are %s", got)
 	}
 	if d := l.Config.Clusters[2]; d.Namespaces.Include[0] != "shop" || l.Members["d"].REST.Host != "https://d2" {

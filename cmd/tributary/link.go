@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,8 +56,8 @@ func newLinkCommand() *cobra.Command {
 		out := cmd.OutOrStdout()
 		f.Name = args[0]
 		if *dryRun {
-			if err := f.Validate(); err != nil {
-				return usage{err}
+			if err := f.check(cmd); err != nil {
+				return err
 			}
 			return f.Manifests(out)
 		}
@@ -73,7 +72,7 @@ func newLinkCommand() *cobra.Command {
 		if f.Ingress == nil {
 			fmt.Fprintf(out, "Name it in the configuration:\n  clusters:\n  - name: %s\n    kubeconfig: %s\n", f.Name, f.File)
 			if len(f.Namespaces) > 0 {
-				fmt.Fprintf(out, "    namespaces: {include: [%s], exclude: []}\n", strings.Join(f.Namespaces, ", "))
+				fmt.Fprintf(out, "    %s\n", f.Settings())
 			}
 		}
 		fmt.Fprintf(out, "To undo: tributary unlink %s, with the same flags.\n", f.Name)
@@ -107,16 +106,24 @@ func newUnlinkCommand() *cobra.Command {
 	return cmd
 }
 
-// connect reads the flags and adds the clients.
-func (f *linkFlags) connect(cmd *cobra.Command) error {
-	if f.context == "" {
-		return usage{errors.New("--context is missing; name the member's, for current-context may be any cluster")}
-	}
+// check says what is wrong with the flags.
+func (f *linkFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("namespaces") && len(f.Namespaces) == 0 {
 		return usage{errors.New("--namespaces names none; leave it out for all")}
 	}
 	if err := f.Validate(); err != nil {
 		return usage{err}
+	}
+	return nil
+}
+
+// connect reads the flags and adds the clients.
+func (f *linkFlags) connect(cmd *cobra.Command) error {
+	if f.context == "" {
+		return usage{errors.New("--context is missing; name the member's, for current-context may be any cluster")}
+	}
+	if err := f.check(cmd); err != nil {
+		return err
 	}
 	f.File = cmp.Or(f.File, f.Name+".kubeconfig")
 	f.Report = func(did, what string) { fmt.Fprintf(cmd.OutOrStdout(), "%-9s  %s\n", did, what) }

@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal must kill a process that hangs in its shutdown.
 	context.AfterFunc(ctx, stop)
-	code := dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	args := os.Args[1:]
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-") { // kubectl asks its plugin so for completions
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	code := dispatch(ctx, args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -66,6 +66,8 @@ func TestUsage(t *testing.T) {
 		{"link idc-a --dry-run", 0, "kind: ClusterRole"},
 		{"link idc-a --dry-run --namespaces shop -o yaml", 0, `"tributary-member-reads"`},
 		{"link IDC_A --dry-run", 2, "not a DNS label"},
+		{"link idc-a --dry-run --namespaces=", 2, "names none"},
+		{"status --watch --server ftp://x", 2, "is not an address"},
 		{"unlink idc-a", 2, "--context is missing"},
 	} {
 		code, stdout, stderr := call(t, strings.Fields(test.args)...)

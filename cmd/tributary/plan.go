@@ -112,9 +112,12 @@ func (d *planDocument) print(p *printer) {
 			p.printf("  waits: %s\n", r.Waiting)
 		}
 	}
-	if d.Writes == 0 {
+	switch {
+	case d.Writes == 0 && len(d.Changes) > 0:
+		p.printf("\nNothing to write, but %d of %d replicas wait or are in conflict.\n", len(d.Changes), d.Replicas)
+	case d.Writes == 0:
 		p.printf("Nothing to write: the ingress cluster has all that is wanted (%d replicas).\n", d.Replicas)
-	} else {
+	default:
 		p.printf("\n%d writes for %d replicas. Nothing was written.\n", d.Writes, d.Replicas)
 	}
 }

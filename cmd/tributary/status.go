@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -39,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 					_, _ = io.WriteString(out, "\x1b[H\x1b[2J") // home, and clear
 				}
 				err = show(out, *output, status, func(p *printer) { printStatus(p, status) })
-			} else if *watch && cmd.Context().Err() == nil {
+			} else if _, misused := errors.AsType[usage](err); *watch && !misused && cmd.Context().Err() == nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s  %v\n", stamp(time.Now()), err)
 				err = nil
 			}
@@ -91,8 +92,8 @@ func printSummary(p *printer, s *metrics.Status) {
 }
 
 func printMembers(p *printer, s *metrics.Status) {
-	if len(s.Clusters)+len(s.Orphans) == 0 {
-		p.printf("\nThere are no members yet: name one in the configuration, or make one by tributary link; its Secret is seen within some seconds.\n")
+	if len(s.Clusters)+len(s.Orphans) == 0 && s.Ready { // before, they are not known
+		p.printf("\nThere are no members yet: name one in the configuration, or make one by tributary link; its Secret is seen within some seconds where clustersFrom.secrets is set.\n")
 	}
 	var all, native [][]string
 	for i := range s.Clusters {

@@ -294,6 +294,12 @@ func TestRenewal(t *testing.T) {
 	if strings.Count(log.String(), "token not renewed") != 1 || strings.Contains(log.String(), old) {
 		t.Errorf("asked for %d tokens, logged %s", asked, log.String())
 	}
+	api.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "emptied"}})
+	emptied := access(old)
+	emptied.Secret = "own/emptied"
+	if n.renew(t.Context(), "emptied", emptied); strings.Count(log.String(), "token not renewed") != 2 {
+		t.Errorf("logged %s", log.String())
+	}
 }
 
 func TestCauseOfAChange(t *testing.T) {

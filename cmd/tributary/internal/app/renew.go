@@ -110,10 +110,12 @@ func (n *renewer) inSecret(ctx context.Context, access config.Access, token stri
 	namespace, name, _ := strings.Cut(access.Secret, "/")
 	api := client.CoreV1().Secrets(namespace)
 	secret, err := api.Get(ctx, name, metav1.GetOptions{})
+	var text []byte
 	if err == nil {
-		secret.Data[config.SecretKey], err = kubeconfig.WithToken(secret.Data[config.SecretKey], access.Context, token)
+		text, err = kubeconfig.WithToken(secret.Data[config.SecretKey], access.Context, token)
 	}
 	if err == nil {
+		secret.Data[config.SecretKey] = text
 		// The version that was read is a precondition: an edit meanwhile wins.
 		_, err = api.Update(ctx, secret, metav1.UpdateOptions{})
 	}

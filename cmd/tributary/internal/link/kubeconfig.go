@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -42,9 +43,10 @@ func RequestToken(ctx context.Context, client corev1.ServiceAccountsGetter, name
 
 // checkServer reports why no token is sent to the member's address.
 func (o *Options) checkServer() error {
+	where, err := url.Parse(o.Server.Host)
 	switch {
-	case !strings.HasPrefix(o.Server.Host, "https://"):
-		return fmt.Errorf("%q is not an https:// URL, and Tributary sends a token to no other; give --server", o.Server.Host)
+	case err != nil || where.Scheme != "https" || where.Hostname() == "" || where.User != nil || where.RawQuery != "" || where.Fragment != "":
+		return fmt.Errorf("%q is not the https:// URL of an API server, and Tributary sends a token to no other; give --server https://HOST:PORT", o.Server.Host)
 	case o.Server.Insecure:
 		return errors.New("the context skips the verification of the server's certificate: give the context a certificate-authority")
 	}
@@ -80,9 +82,14 @@ func (o *Options) secret(text []byte) *unstructured.Unstructured {
 	secret.Object["data"] = map[string]any{config.SecretKey: base64.StdEncoding.EncodeToString(text)}
 	secret.SetLabels(labels.Merge(o.labels(), labels.Set{config.SecretLabel: config.SecretLabelValue}))
 	if len(o.Namespaces) > 0 {
-		secret.SetAnnotations(map[string]string{config.SettingsAnnotation: "namespaces: {include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}"})
+		secret.SetAnnotations(map[string]string{config.SettingsAnnotation: o.Settings()})
 	}
 	return secret
+}
+
+// Settings are those of the member, as YAML: a namespace may have a number's name.
+func (o *Options) Settings() string {
+	return `namespaces: {include: ["` + strings.Join(o.Namespaces, `", "`) + `"], exclude: []}`
 }
 
 // store makes a kubeconfig with a token and puts it where Tributary finds it.

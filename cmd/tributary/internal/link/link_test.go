@@ -143,7 +143,7 @@ func TestLinkAndUnlinkWithASecret(t *testing.T) {
 	o := w.options()
 	secrets := resource(w.ingress, o.secret(nil))
 	secret, err := secrets.Get(t.Context(), "idc-a", metav1.GetOptions{})
-	if err != nil || secret.GetLabels()[config.SecretLabel] != config.SecretLabelValue || secret.GetAnnotations()[config.SettingsAnnotation] != "namespaces: {include: [shop], exclude: []}" {
+	if err != nil || secret.GetLabels()[config.SecretLabel] != config.SecretLabelValue || secret.GetAnnotations()[config.SettingsAnnotation] != `namespaces: {include: ["shop"], exclude: []}` {
 		t.Errorf("%+v, %v", secret, err)
 	}
 	w.link("unchanged:7 updated:1", inSecret(w), only("shop"))
