@@ -71,8 +71,10 @@ func toJSON(data []byte) ([]byte, field.ErrorList) {
 	}
 	text, faults := []byte("null"), repeated(nil, &document) // null where there is no document
 	if err == nil && len(faults) == 0 {
-		if text, err = kyaml.YAMLToJSON(data); err == nil {
-			text, err = withoutNulls(text)
+		var all any
+		if err = kyaml.Unmarshal(data, &all); err == nil {
+			dropNulls(all)
+			text, err = json.Marshal(all)
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -81,28 +83,19 @@ func toJSON(data []byte) ([]byte, field.ErrorList) {
 	return text, faults
 }
 
-// withoutNulls leaves fields out that have no value, so that each has its default.
-func withoutNulls(text []byte) ([]byte, error) {
-	var all any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &all); err != nil {
-		return nil, err
-	}
-	var drop func(any)
-	drop = func(of any) {
-		switch of := of.(type) {
-		case map[string]any:
-			maps.DeleteFunc(of, func(_ string, value any) bool { return value == nil })
-			for _, value := range of {
-				drop(value)
-			}
-		case []any:
-			for _, value := range of {
-				drop(value)
-			}
+// dropNulls leaves fields out that have no value, so that each has its default.
+func dropNulls(of any) {
+	switch of := of.(type) {
+	case map[string]any:
+		maps.DeleteFunc(of, func(_ string, value any) bool { return value == nil })
+		for _, value := range of {
+			dropNulls(value)
+		}
+	case []any:
+		for _, value := range of {
+			dropNulls(value)
 		}
 	}
-	drop(all)
-	return json.Marshal(all)
 }
 
 // repeated finds the keys that a mapping has twice.
