@@ -105,6 +105,7 @@ func TestFaults(t *testing.T) {
 		"listen: \"foo bar:1\"":                                           `listen: Invalid value: "foo bar:1": write host:port, such as 127.0.0.1:9440`,
 		"listen: \":1\"\nmetricsListen: \":1\"":                           `metricsListen: Duplicate value: ":1": listen has it; leave this out, or give another port`,
 		"clusters: [{name: a, kubeconfig: a}, {name: 12, kubeconfig: b}]": "clusters[1].name: Invalid value: must be a string, not number",
+		"listen: \"\"":                                                    `listen: Invalid value: "": write host:port, such as 127.0.0.1:9440`,
 		"clusters: [{}]":                                                  "clusters[0].name: Required value: write a short name, such as idc-a\nclusters[0].kubeconfig: Required value: name a kubeconfig file; a relative path starts at this file's directory",
 		"clusters: [{name: a, kubeconfig: a}, {name: a, kubeconfig: b}]":  `clusters[1].name: Duplicate value: "a": clusters[0] has it; give each its own`,
 		"clusterDefaults: {stableFor: 5}":                                 "clusterDefaults.stableFor: Invalid value: must be a string, not number",

@@ -31,9 +31,11 @@ func (c *Config) Validate() field.ErrorList {
 	v.oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
 	v.oneOf(field.NewPath("kind"), c.Kind, Kind)
 	v.listen(field.NewPath("listen"), c.Listen)
-	if at := field.NewPath("metricsListen"); c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+	switch at := field.NewPath("metricsListen"); {
+	case c.MetricsListen == "":
+	case c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0"):
 		v.add(kubeconfig.Detailed(field.Duplicate(at, c.Listen), "listen has it; leave this out, or give another port"))
-	} else if c.MetricsListen != "" {
+	default:
 		v.listen(at, c.MetricsListen)
 	}
 	v.label(field.NewPath("instance"), c.Instance)

@@ -149,3 +149,24 @@ func rewrite(t *testing.T, path, old, new string) {
 		t.Fatal(err)
 	}
 }
+
+// What is not known, or cannot be, is not called done.
+func TestWordsOfNothing(t *testing.T) {
+	text := func(print func(*printer)) string {
+		var out strings.Builder
+		if err := show(&out, "text", nil, print); err != nil {
+			t.Error(err)
+		}
+		return out.String()
+	}
+	d := planDocument{Replicas: 2, Changes: []plannedReplica{{Replica: "shop/web", Conflicts: []string{"foreign_object: it is another's"}}}}
+	if got := text(d.print); !strings.Contains(got, "but 1 of 2 replicas wait or are in conflict") {
+		t.Errorf("a plan says\n%s", got)
+	}
+	for _, ready := range []bool{false, true} {
+		s := &metrics.Status{Ready: ready}
+		if got := text(func(p *printer) { printMembers(p, s) }); strings.Contains(got, "no members yet") != ready {
+			t.Errorf("ready %v, a status says\n%s", ready, got)
+		}
+	}
+}

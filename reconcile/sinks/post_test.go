@@ -130,3 +130,14 @@ func TestCredentials(t *testing.T) {
 	c.auth = Auth{}
 	post(resultUnreachable, "")
 }
+
+// TestCheckTakesAnyAnswer: a receiver need not know HEAD, but has to accept the credentials.
+func TestCheckTakesAnyAnswer(t *testing.T) {
+	for status, works := range map[int]bool{200: true, 301: true, 401: false, 403: true, 405: true, 413: true, 429: true, 503: true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		if err := Check(t.Context(), server.URL, Auth{}); (err == nil) != works {
+			t.Errorf("%d: %v", status, err)
+		}
+		server.Close()
+	}
+}
