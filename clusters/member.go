@@ -186,7 +186,8 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	session, err := kube.Open(ctx, access.REST, kube.Options{
 		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
 	if err != nil {
-		if m.failed(err); m.access.Current() != nil && ctx.Err() == nil {
+		m.failed(err)
+		if m.access.Current() != nil && ctx.Err() == nil {
 			m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
 		}
 		return nil, err

@@ -150,7 +150,8 @@ func (m *Member) explain(replica syncer.Key) Explained {
 	out := Explained{Member: m.name, Share: m.share(replica)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if out.Explained = m.state.Tables().Explain(replica, m.state.Clock()); out.Service != nil {
+	out.Explained = m.state.Tables().Explain(replica, m.state.Clock())
+	if out.Service != nil {
 		out.Excluded = m.settings.Cluster.Replicates()(out.Service)
 	}
 	for _, q := range m.state.Questions() {

@@ -36,7 +36,8 @@ func compare(source Source, current plan.Current) *Comparison {
 	s, key := *source.Settings(), current.Key
 	s.DropOrphans = s.DropOrphans && source.AllListed()
 	c := &Comparison{Replica: key, Now: current, Excluded: !s.MayWrite(key.Namespace), shares: source.Shares(key)}
-	if c.Want = plan.Merge(key, current, c.shares, s.Settings); !c.Excluded {
+	c.Want = plan.Merge(key, current, c.shares, s.Settings)
+	if !c.Excluded {
 		c.Actions, c.Waiting = plan.Actions(current, c.Want)
 	}
 	return c

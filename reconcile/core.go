@@ -51,7 +51,8 @@ func (c *Core) Lead(now time.Time, leading bool) {
 	for _, w := range c.dispatch.Drop(now) {
 		delete(c.changes, w)
 	}
-	if c.leading = leading; leading {
+	c.leading = leading
+	if leading {
 		c.AddAll(now, record.EventStarted)
 	}
 }
@@ -117,7 +118,8 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	begun, current, failed := clock(), c.cache.Current(w.Key), c.dispatch.Failed(w.Key)
 	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return failed[o].Refused }
 	of := compare(c.source, current)
-	if of.leads = c.leading; !of.leads {
+	of.leads = c.leading
+	if !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
 	of.trouble = of.troubles()

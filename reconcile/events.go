@@ -78,7 +78,8 @@ func (a *announcer) announce(c *Comparison, conflicts []metrics.Conflict) {
 	if c.Now.Service != nil {
 		e.InvolvedObject.UID = types.UID(c.Now.Service.UID) // by which people's tools find it
 	}
-	if a.said[c.Replica] = now; now == "" {
+	a.said[c.Replica] = now
+	if now == "" {
 		delete(a.said, c.Replica)
 		e.Type, e.Reason, e.Message = corev1.EventTypeNormal, "TributaryConflictCleared", "no longer: "+was
 	}

@@ -116,7 +116,8 @@ func (i *Identities) look(ctx context.Context) error {
 		return nil
 	}
 	defer release()
-	if record.Data = wanted; missing {
+	record.Data = wanted
+	if missing {
 		_, err = client.Create(bounded, record, metav1.CreateOptions{})
 	} else {
 		_, err = client.Update(bounded, record, metav1.UpdateOptions{})

@@ -146,13 +146,15 @@ func (r *Reconciler) lockedSend(now time.Time) {
 		release()
 		for {
 			g, again := r.core.Request(now)
-			if wake = again; g == nil {
+			wake = again
+			if g == nil {
 				break
 			}
 			r.sent.Go(func() { r.request(ctx, g) })
 		}
 	}
-	if r.again.Stop(); !wake.IsZero() {
+	r.again.Stop()
+	if !wake.IsZero() {
 		r.again.Reset(wake.Sub(now))
 	}
 }

@@ -42,7 +42,8 @@ func (c *Core) settle(w *lanes.Work, of *Comparison, begun, now time.Time) (ende
 	is := record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, begun)
 	is.Computed(now)
 	own, obstacles := c.unfinished[w.Key], of.trouble.Conflicts
-	switch delete(c.unfinished, w.Key); {
+	delete(c.unfinished, w.Key)
+	switch {
 	case own == nil:
 		own = &change{rec: is}
 	case w.Causes > 0 && own.rec.Cause != is.Cause: // news that is more of a cause

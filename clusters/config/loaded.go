@@ -63,7 +63,8 @@ type Access struct {
 // with returns the way to where a kubeconfig is: what was accepted of it, or the former with the
 // error.
 func (a Access) with(file, secret string, accepted *kubeconfig.Accepted, err error) Access {
-	if a.File, a.Secret, a.Err = file, secret, err; err == nil {
+	a.File, a.Secret, a.Err = file, secret, err
+	if err == nil {
 		a.Accepted = *accepted
 	}
 	return a

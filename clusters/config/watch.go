@@ -30,7 +30,8 @@ type followed struct{ settled, seen content }
 
 // look takes one look's content and reports whether what counts has changed.
 func (f *followed) look(now content) (changed bool) {
-	if changed = now == f.seen && now != f.settled; changed {
+	changed = now == f.seen && now != f.settled
+	if changed {
 		f.settled = now
 	}
 	f.seen = now

@@ -146,7 +146,8 @@ func (s *Session) pages(ctx context.Context, q Query, each func(content []byte) 
 		if err != nil {
 			return 0, fmt.Errorf("list %s of cluster %s: %w", q.Resource.Resource, s.cluster, bare(err))
 		}
-		if revision = cmp.Or(revision, Revision(list.ResourceVersion)); list.Continue == "" {
+		revision = cmp.Or(revision, Revision(list.ResourceVersion))
+		if list.Continue == "" {
 			return revision, nil
 		}
 		opts.Continue = list.Continue

@@ -65,7 +65,8 @@ func (a *asking) begin(kind Kind, key syncer.Key, uid string, o *step) *question
 	a.last++
 	q := &question{Question: Question{ID: a.last, Kind: kind, Key: key, UID: uid}, since: o.now, wait: firstRetry}
 	a.open[subject{kind, key}] = q
-	if q.due = a.from; !a.from.After(o.now) {
+	q.due = a.from
+	if !a.from.After(o.now) {
 		q.ask(o)
 	}
 	return q

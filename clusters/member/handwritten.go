@@ -30,7 +30,8 @@ func (s *State) serviceChanged(key syncer.Key, after *syncer.Service, c *Cause, 
 		return
 	}
 	o.byHand = true
-	if s.hand[key] = byHand; !byHand {
+	s.hand[key] = byHand
+	if !byHand {
 		delete(s.hand, key)
 		s.asking.close(Endpoints, key)
 		return

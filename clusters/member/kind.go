@@ -37,7 +37,8 @@ type kind[T Object] struct {
 // shown stores an object that a stream shows, unless a read has shown a newer one, and removes one
 // that is gone (T2), unless another of its name has come since.
 func (k *kind[T]) shown(st *stream, e *Shown[T], o *step) {
-	if st.at = max(st.at, e.Revision); e.Key == (syncer.Key{}) || !k.covers(e.Key.Namespace) {
+	st.at = max(st.at, e.Revision)
+	if e.Key == (syncer.Key{}) || !k.covers(e.Key.Namespace) {
 		return
 	}
 	from := Cause{Event: "added", Arrived: e.Arrived, Live: true}

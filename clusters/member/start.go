@@ -97,7 +97,8 @@ func (s *State) due(key syncer.Key, n *Shown[syncer.Service]) bool {
 // heldService returns the Service in its table. If newer news of it waits, the revision is that of the
 // news: in a store that went back it is lower.
 func (s *State) heldService(key syncer.Key) (held *syncer.Service, revision uint64, known bool) {
-	if held, revision, known = s.tables.Service(key); s.news[key] != nil {
+	held, revision, known = s.tables.Service(key)
+	if s.news[key] != nil {
 		revision = s.news[key].Revision
 	}
 	return held, revision, known

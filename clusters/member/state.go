@@ -189,7 +189,8 @@ func (s *State) after(o *step) {
 	}
 	slices.SortFunc(o.Ask, byID)
 	due := append(s.asking.waiting, o.Ask...)
-	for o.Ask = nil; len(due) > 0 && s.asking.asked < mostAsked-s.asking.less; due = due[1:] {
+	o.Ask = nil
+	for ; len(due) > 0 && s.asking.asked < mostAsked-s.asking.less; due = due[1:] {
 		if s.Open(due[0]) {
 			s.asking.asked++
 			o.Ask = append(o.Ask, due[0])

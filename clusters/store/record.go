@@ -81,7 +81,8 @@ func (rec *record) fill(p *syncer.Pod) {
 	default:
 		o.hostname = p.Hostname
 	}
-	if rec.odd = nil; o.uid != "" || o.ips != nil || o.hostname != "" {
+	rec.odd = nil
+	if o.uid != "" || o.ips != nil || o.hostname != "" {
 		rec.odd = &o
 	}
 }

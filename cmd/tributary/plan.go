@@ -91,7 +91,8 @@ func documentOf(all []reconcile.Comparison) *planDocument {
 				one.Conflicts = append(one.Conflicts, string(conflict.Reason)+": "+conflict.Message)
 			}
 		}
-		if out.Writes += len(one.Actions); len(one.Actions)+len(one.Conflicts) > 0 || one.Waiting != "" {
+		out.Writes += len(one.Actions)
+		if len(one.Actions)+len(one.Conflicts) > 0 || one.Waiting != "" {
 			out.Changes = append(out.Changes, one)
 		}
 	}

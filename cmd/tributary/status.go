@@ -22,6 +22,9 @@ import (
 // lookEvery is the time between two looks of status --watch.
 const lookEvery = 2 * time.Second
 
+// between is what comes before each answer of status --watch, by format: home and clear, or a new document.
+var between = map[string]string{"text": "\x1b[H\x1b[2J", "yaml": "---\n"}
+
 // newStatusCommand shows the state of a running instance.
 func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,8 +39,8 @@ func newStatusCommand() *cobra.Command {
 		for {
 			status, err := ask[metrics.Status](cmd.Context(), from, "/debug/status", nil)
 			if err == nil {
-				if *watch && *output == "text" {
-					_, _ = io.WriteString(out, "\x1b[H\x1b[2J") // home, and clear
+				if *watch {
+					_, _ = io.WriteString(out, between[*output])
 				}
 				err = show(out, *output, status, func(p *printer) { printStatus(p, status) })
 			} else if _, misused := errors.AsType[usage](err); *watch && !misused && cmd.Context().Err() == nil {

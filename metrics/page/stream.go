@@ -68,11 +68,13 @@ func (s *stream) serve(ctx context.Context, ring *record.Ring) {
 func (s *stream) next(ring *record.Ring) bool {
 	for {
 		records, missed := ring.After(s.after, batch)
-		if s.after += missed; missed > 0 && !s.events {
+		s.after += missed
+		if missed > 0 && !s.events {
 			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
 		}
 		for _, rec := range records {
-			if s.after = rec.Seq; !s.query.Match(rec) {
+			s.after = rec.Seq
+			if !s.query.Match(rec) {
 				continue
 			}
 			text, _ := json.Marshal(rec) // a record always marshals

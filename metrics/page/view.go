@@ -163,7 +163,8 @@ func newStrip(cluster string, records []*record.Change) stripView {
 			continue
 		}
 		dot := fmt.Sprintf("M%.1f %.1fh0", stripRight-stripStep*float64(len(totals)), stripY(rec.Stages.Total))
-		if totals = append(totals, rec.Stages.Total); rec.Lane == "removal" {
+		totals = append(totals, rec.Stages.Total)
+		if rec.Lane == "removal" {
 			v.Removals += dot
 		} else {
 			v.Others += dot

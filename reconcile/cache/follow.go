@@ -140,7 +140,8 @@ func (s *stream) Listed(all []kube.Versioned[Object], revision uint64) {
 func (s *stream) Following(_ bool, err error) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	if s.err = nil; err != nil {
+	s.err = nil
+	if err != nil {
 		s.err = fmt.Errorf("following %s: %w", s.kind, err)
 	}
 }

@@ -128,7 +128,8 @@ func (d *Dispatch) Replace(now time.Time, w *Work, actions []plan.Action, more b
 			d.line(now, o)
 		}
 	}
-	if d.replicas[w.Key] = objects; len(objects) == 0 {
+	d.replicas[w.Key] = objects
+	if len(objects) == 0 {
 		delete(d.replicas, w.Key)
 	}
 	if more {

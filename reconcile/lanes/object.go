@@ -120,7 +120,8 @@ func (d *Dispatch) line(now time.Time, o *object) {
 func (d *Dispatch) reached(now time.Time) {
 	for e := d.delayed.Front(); e != nil; {
 		o := e.Value.(*object)
-		if e = e.Next(); o.last.Lost {
+		e = e.Next()
+		if o.last.Lost {
 			o.delays, o.last.Lost = [laneCount]delay{}, false
 			d.line(now, o)
 		}

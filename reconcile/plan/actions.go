@@ -289,7 +289,8 @@ func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
 		return
 	}
 	a := c.action(Create, kind, name, "new", nil)
-	if a.write(w, nil); kind == KindEndpointSlice {
+	a.write(w, nil)
+	if kind == KindEndpointSlice {
 		a.Owner = c.owner
 	}
 	c.change(a, nil, urgent)
@@ -306,17 +307,20 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.now.AtOnce // whose the Service is
 	switch {
 	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.now.AtOnce || refused || w != nil && c.lacks(w):
-		if c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells; !left.takes {
+		c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells
+		if !left.takes {
 			return
 		}
 		a.Less = true
-		if a.write(o.less(left.endpoints, w), o.Meta); o.slice != nil {
+		a.write(o.less(left.endpoints, w), o.Meta)
+		if o.slice != nil {
 			a.Owner = o.slice.Owner
 		}
 	case w == nil:
 		a.Verb = Delete
 	default:
-		if a.write(w, o.Meta); o.slice != nil {
+		a.write(w, o.Meta)
+		if o.slice != nil {
 			a.Owner = c.owner
 		}
 	}

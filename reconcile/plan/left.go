@@ -91,7 +91,8 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 			demoted := is.Grade == syncer.Reserve
 			best.Ready, best.Serving = best.Ready || is.Ready || demoted, best.Serving || is.Serving || demoted
 			best.Terminating, best.Ports = best.Terminating && is.Terminating, append(best.Ports, is.Ports...)
-			if here = here || o.slice == nil || is.slice == o.Name; !here {
+			here = here || o.slice == nil || is.slice == o.Name
+			if !here {
 				there = there || is.arrived(now, &e)
 			}
 			best.Addr = e.Addr
@@ -101,7 +102,8 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 			continue
 		}
 		lowered, less := lower(&e, &best), loses(best.Ports, under[e.Addr])
-		if r.takes = r.takes || lowered; !here && there {
+		r.takes = r.takes || lowered
+		if !here && there {
 			r.takes = r.takes || less
 			continue
 		}
@@ -112,7 +114,8 @@ func (o *object) rest(desired claims, now *Current) (r rest) {
 				continue
 			}
 		}
-		if r.endpoints = append(r.endpoints, e); !here {
+		r.endpoints = append(r.endpoints, e)
+		if !here {
 			r.moving, r.sheds = append(r.moving, e), r.sheds || less
 		}
 	}

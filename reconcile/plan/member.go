@@ -247,7 +247,8 @@ func (m *merger) publish() (best class) {
 		})
 	})
 	for _, one := range m.members {
-		if one.published = one.endpoints; len(classes) == 1 && best == (class{syncer.Ready, 0}) {
+		one.published = one.endpoints
+		if len(classes) == 1 && best == (class{syncer.Ready, 0}) {
 			continue
 		}
 		one.published = slices.Clone(one.endpoints)

@@ -109,7 +109,8 @@ func (u *Union) add(s *Source, p syncer.ServicePort) {
 			portText(p), s.Member, portText(rival.ServicePort), rival.owner))
 		return
 	}
-	if o.targets = append(o.targets, p.Target); o.Name != p.Name {
+	o.targets = append(o.targets, p.Target)
+	if o.Name != p.Name {
 		s.changes[p.Name] = o
 	}
 }

@@ -128,7 +128,8 @@ func (c *client) transport() (http.RoundTripper, error) {
 			continue
 		}
 		text, err := os.ReadFile(path)
-		if texts[i] = bytes.TrimSpace(text); err == nil && len(texts[i]) == 0 {
+		texts[i] = bytes.TrimSpace(text)
+		if err == nil && len(texts[i]) == 0 {
 			err = fmt.Errorf("%s is empty", path)
 		}
 		if err != nil {

@@ -71,7 +71,8 @@ func (s *Set) Configure(specs []Spec) {
 			continue
 		}
 		one := newSink(spec, &s.opts, &s.mu)
-		if s.sinks = append(s.sinks, one); s.begin != nil {
+		s.sinks = append(s.sinks, one)
+		if s.begin != nil {
 			s.begin(one)
 		}
 	}

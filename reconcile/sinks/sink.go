@@ -116,7 +116,8 @@ func (s *sink) lockedTell(key syncer.Key, labels map[string]string, now *service
 func (s *sink) lockedSchedule(is *state, at time.Time) {
 	takes, window := is.takes, time.Duration(0)
 	if is.acked != unknown {
-		if takes, window = removes(is.acked, is.now), s.spec.Window; takes {
+		takes, window = removes(is.acked, is.now), s.spec.Window
+		if takes {
 			window = s.spec.RemovalWindow
 		}
 	}
@@ -127,7 +128,8 @@ func (s *sink) lockedSchedule(is *state, at time.Time) {
 		is.due = at.Add(window)
 	}
 	is.takes = takes
-	if delete(s.pending, is.key); !is.due.IsZero() {
+	delete(s.pending, is.key)
+	if !is.due.IsZero() {
 		s.pending[is.key] = is
 	}
 }
@@ -137,7 +139,8 @@ func (s *sink) begin(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, is := range s.services {
-		if is.acked = nil; is.now != nil { // else the inventory tells
+		is.acked = nil // then the inventory tells
+		if is.now != nil {
 			is.acked = unknown
 		}
 		s.lockedSchedule(is, at)
@@ -215,7 +218,8 @@ func (s *sink) take(now time.Time, all func() ([]syncer.Key, bool)) (batch []*st
 	for i, size := 0, 0; i < len(batch); i++ {
 		is := batch[i]
 		text := s.document(is.key, is.now, s.generation, now)
-		if size += len(text); size > maxBytes && i > 0 {
+		size += len(text)
+		if size > maxBytes && i > 0 {
 			return batch[:i], events, 0
 		}
 		events = append(events, text)
@@ -297,7 +301,8 @@ func (s *sink) land(batch []*state, o outcome, now time.Time) {
 			s.next = now.Add(max(s.backoff.Step(), o.pause))
 		}
 	}
-	if s.status.State, s.status.LastError = "failing", o.err.Error(); was != "failing" {
+	s.status.State, s.status.LastError = "failing", o.err.Error()
+	if was != "failing" {
 		s.logger.Warn("the receiver does not acknowledge; it is told the newest state when it does", "result", string(o.result), "error", o.err)
 	}
 }

@@ -71,7 +71,8 @@ func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err 
 	}
 	if reached && Outdated(result) {
 		current, unknown := session.Ask(ctx, cache.Kinds[a.Kind].Resource, syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
-		if o = cache.Decode(current, w.instance); current == nil && unknown == nil {
+		o = cache.Decode(current, w.instance)
+		if current == nil && unknown == nil {
 			o = Gone(&a)
 		}
 	}

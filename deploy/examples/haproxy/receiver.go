@@ -180,7 +180,8 @@ func (r *receiver) command(text string) error {
 	if err != nil {
 		return err
 	}
-	if answer = strings.TrimSpace(answer); !slices.Contains([]string{"", "New server registered.", "Server deleted."}, answer) {
+	answer = strings.TrimSpace(answer)
+	if !slices.Contains([]string{"", "New server registered.", "Server deleted."}, answer) {
 		return errors.New(text + ": " + answer)
 	}
 	slog.Info("told HAProxy", "command", text)

@@ -246,7 +246,8 @@ func (a *App) use(former, loaded *config.Loaded) {
 func (a *App) applyMembers(recorded bool) {
 	a.applying.Lock()
 	defer a.applying.Unlock()
-	if a.recorded = a.recorded || recorded; a.recorded {
+	a.recorded = a.recorded || recorded
+	if a.recorded {
 		a.set.Apply(clusters.SettingsOf(a.running()))
 	}
 }
