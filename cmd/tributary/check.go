@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -158,8 +159,13 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: build().Version})
 	if err != nil {
 		result, hint := "unreachable", "is the server's address right, and does it run?"
-		if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+		switch _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); {
+		case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
 			result, hint = "failed", "it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)"
+		case untrusted:
+			hint = "are certificate-authority and tls-server-name of the kubeconfig this server's?"
+		case access.REST.ExecProvider != nil:
+			hint = "does the program print a credential here, and does the server run at this address?"
 		}
 		c.problem(result, "%v; %s", err, hint)
 		return

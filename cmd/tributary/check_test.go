@@ -5,6 +5,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,6 +73,29 @@ func TestCheck(t *testing.T) {
 			}
 			if len(w.ingress.Writes("")) > 0 {
 				t.Error("check writes")
+			}
+		})
+	}
+}
+
+// TestCheckHints: what keeps a server from being reached is not always its address.
+func TestCheckHints(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for _, test := range []struct{ name, user, want string }{
+		{"a certificate of another authority", "{token: a}", "are certificate-authority and tls-server-name of the kubeconfig this server's?"},
+		{"a program that fails", "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}", "does the program print a credential here"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			path := w.files()
+			member := filepath.Join(w.dir, "idc-b")
+			rewrite(t, member, "user: {}", "user: "+test.user)
+			rewrite(t, member, w.members["idc-b"].Config("").Host, server.URL)
+			if code, _, errs := call(t, "check", "--config", path); code != exitFailed || !strings.Contains(errs, test.want) {
+				t.Errorf("exit %d, no %q in\n%s", code, test.want, errs)
 			}
 		})
 	}
