@@ -101,6 +101,17 @@ func TestCheckHints(t *testing.T) {
 	}
 }
 
+// TestPlanWithoutAMember: what could not be listed is said with its state and the reason.
+func TestPlanWithoutAMember(t *testing.T) {
+	w := newWorld(t)
+	path := w.files()
+	w.members["idc-b"].Close()
+	code, _, errs := call(t, "plan", "--config", path, "--timeout", "2s")
+	if code != exitFailed || !strings.Contains(errs, "cluster idc-b was not listed within 2s (unreachable: ") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestLeader: the Lease names the pod.
 func TestLeader(t *testing.T) {
 	client := fake.NewSimpleClientset()

@@ -40,7 +40,7 @@ func newPlanCommand() *cobra.Command {
 		}
 		var problems []error
 		for _, m := range missing {
-			problems = append(problems, fmt.Errorf("cluster %s was not listed within %s (%s %s): its endpoints are planned to stay as they are", m.Name, *timeout, m.State, m.LastError))
+			problems = append(problems, fmt.Errorf("cluster %s was not listed within %s (%s): its endpoints are planned to stay as they are", m.Name, *timeout, strings.TrimSuffix(m.State+": "+m.LastError, ": ")))
 		}
 		return errors.Join(problems...)
 	}
