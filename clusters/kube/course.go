@@ -37,12 +37,8 @@ const (
 	relistEvery = 24 * time.Hour
 )
 
-var (
-	// errBrief is a watch that ended in order almost as soon as it was open.
-	errBrief = errors.New("the server ends watches at once")
-	// errFrozen is one that says nothing past its end, or is not accepted at all.
-	errFrozen = errors.New("the watch is frozen")
-)
+// errFrozen is a watch that says nothing past its end, or is not accepted at all.
+var errFrozen = errors.New("the watch is frozen")
 
 // Do is what a Course wants done.
 type Do uint8
@@ -204,7 +200,6 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 		c.watchAt = now
 	case err == nil:
 		c.watchAt = now.Add(briefWait)
-		c.say(false, errBrief)
 	default:
 		c.watchAt = c.retry(now, err)
 		c.say(false, err)

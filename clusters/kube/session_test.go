@@ -88,7 +88,7 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 	})
 	t.Run("behind a connection that a proxy holds open", func(t *testing.T) {
 		play(t, true, some, func(s *scene) {
-			s.pass(time.Minute)
+			s.pass(time.Minute + 5*time.Second) // the last proof is older than justProved
 			s.told()
 			s.do(func() {
 				s.uid, s.pods, s.history = "uid-b", nil, nil
@@ -98,6 +98,29 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 			})
 			s.pass(time.Minute)
 			s.wantTold()
+		})
+	})
+	t.Run("behind such a connection, and it knows the revision", func(t *testing.T) {
+		play(t, true, some, func(s *scene) {
+			s.pass(time.Minute + 5*time.Second)
+			s.told()
+			s.do(func() { s.uid = "uid-b" })
+			s.drop()
+			s.set("foreign", "1")
+			s.pass(30 * time.Second)
+			s.wantTold()
+		})
+	})
+	t.Run("behind such a connection, and is asked", func(t *testing.T) {
+		with(t, true, Options{}, some, func(m *model, s *Session) {
+			if o, err := s.Ask(m.ctx, Pods, podA); o == nil || err != nil {
+				t.Fatal(o, err)
+			}
+			time.Sleep(5 * time.Second)
+			m.do(func() { m.uid, m.pods, m.history = "uid-b", nil, nil })
+			if o, err := s.Ask(m.ctx, Pods, podA); !errors.Is(err, ErrOtherCluster) {
+				t.Errorf("the other cluster answers: %v, %v", o, err)
+			}
 		})
 	})
 }
