@@ -40,13 +40,14 @@ type stream struct {
 	done   chan struct{}
 	relist func()
 	rules  *rules.Set // that its pods are matched with
+	store  int        // that it is to be listed in
 }
 
 // begin asks what steps have asked for, and starts and ends streams so that those of the state's scopes
-// run. With other rules pods are listed again meanwhile (T7).
+// run. With other rules pods are listed again meanwhile (T7), and everything in a restored store (T4).
 func (m *Member) begin(running map[member.Scope]*stream) {
 	m.mu.Lock()
-	scopes, asks, rules := m.state.Scopes(), m.asks, m.settings.Rules
+	scopes, asks, rules, store := m.state.Scopes(), m.asks, m.settings.Rules, m.state.Store()
 	m.asks = nil
 	m.mu.Unlock()
 	for _, q := range asks {
@@ -64,10 +65,10 @@ func (m *Member) begin(running map[member.Scope]*stream) {
 		if s == nil {
 			s = m.stream(scope)
 			running[scope] = s
-		} else if scope.Kind == member.Pods && s.rules != rules {
+		} else if s.store != store || scope.Kind == member.Pods && s.rules != rules {
 			s.relist()
 		}
-		s.rules = rules
+		s.rules, s.store = rules, store
 	}
 }
 

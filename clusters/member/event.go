@@ -77,7 +77,8 @@ type Phase struct {
 	Err       error
 }
 
-// WentBack reports that the store behind a stream was restored to an older state. A Listed follows.
+// WentBack reports that the store behind a stream was restored to an older state. A Listed follows, and
+// State.Store has the other streams listed again.
 type WentBack struct{ Scope }
 
 // Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is

@@ -55,7 +55,7 @@ func (s *State) keep(replica syncer.Key, e *syncer.Endpoint, asPublished bool) (
 	case !podTarget(e):
 		return *e, asPublished
 	case s.tables.ByHand(replica): // hand-written endpoints may name any pod
-		return *e, asPublished && (read || unread)
+		return *e, asPublished
 	case read:
 		has := slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
 		same := has && pod.UID == e.Target.UID
@@ -151,6 +151,9 @@ func (s *State) Open(q Question) bool {
 	open := s.asking.of(q.Kind, q.Key)
 	return open != nil && open.ID == q.ID
 }
+
+// Store is how often the member's store was found to be restored: what is followed is to be listed then.
+func (s *State) Store() int { return s.store }
 
 // Tables is what was read of the member; read-only.
 func (s *State) Tables() *store.Store { return s.tables }

@@ -78,7 +78,7 @@ func (s *State) ask(replica syncer.Key, endpoints []syncer.Endpoint, o *step) {
 			if q := s.asking.begin(Pods, e.Target.Key, e.Target.UID, o); q.UID == e.Target.UID {
 				s.asking.addAddr(q, e.Addr)
 			}
-		case known && pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !pod.WasReady:
+		case known && pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !e.Ready && !pod.WasReady:
 			pod.WasReady = true
 			s.tables.SetPod(store.Versioned[syncer.Pod]{Object: *pod, Revision: revision})
 		}
@@ -87,11 +87,12 @@ func (s *State) ask(replica syncer.Key, endpoints []syncer.Endpoint, o *step) {
 
 // due reports whether news of a Service need not wait. It waits until its pods are level with it, for
 // a selector may choose pods that were not seen yet (T5), and until its stream has shown what happened
-// in a gap, for what is gone may have been created again. A deletion does not wait for pods.
+// in a gap, for what is gone may have been created again. A deletion, and one without a selector, does
+// not wait for pods.
 func (s *State) due(key syncer.Key, n *Shown[syncer.Service]) bool {
 	pods, services := s.stream(Pods, key.Namespace), s.stream(Services, key.Namespace)
 	return services.settled(s.now) &&
-		(n.Object == nil || pods.listed && pods.following && (pods.at >= n.Revision || pods.settled(s.now)))
+		(n.Object == nil || n.Object.Object.Selector == nil || pods.listed && pods.following && (pods.at >= n.Revision || pods.settled(s.now)))
 }
 
 // heldService returns the Service in its table. If newer news of it waits, the revision is that of the

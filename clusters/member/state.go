@@ -45,6 +45,7 @@ type State struct {
 	ahead  time.Duration // of the member's clock
 
 	streams   map[Scope]*stream
+	store     int // how often it was restored
 	pods      *kind[syncer.Pod]
 	services  *kind[syncer.Service]
 	endpoints *kind[store.HandEndpoints]
@@ -144,7 +145,13 @@ func (s *State) wholly(st *stream, e Event, o *step) {
 			st.resumed = s.now
 		}
 		st.following, st.err = e.Following, e.Err
-	case WentBack: // the next list replaces all that is known (T4)
+	case WentBack: // the next list replaces all that is known (T4), of the other streams, too: they have one store
+		if !s.asking.from.After(s.now) {
+			s.store++
+			for _, other := range s.streams {
+				other.at, other.following = 0, false
+			}
+		}
 		st.at = 0
 		s.asking.postpone(o)
 	case Published:

@@ -59,8 +59,11 @@ func (m *seen) step(e member.Event) {
 	if _, back := e.(member.WentBack); back {
 		m.stores++
 	}
-	before := m.state.Listed()
+	before, store := m.state.Listed(), m.state.Store()
 	effects := m.state.Step(m.clock(), e)
+	if m.state.Store() != store {
+		m.relists = m.state.Scopes()
+	}
 	if effects.ScopesChanged && !before && m.state.Listed() && m.AllListed() {
 		m.core.AddAll(m.clock(), record.EventListed)
 	}
