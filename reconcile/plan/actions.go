@@ -22,7 +22,7 @@ const (
 // Actions returns the writes that may be sent now to bring the current objects to the desired state,
 // each on one object; a nil want means that nobody wants the replica. Busy objects are left out, and
 // so is what depends on them. Removals wait for nothing. All other writes of slices and Endpoints
-// wait for the namespace, for the Service, and for those of its ports that they need; Endpoints are
+// wait for the namespace, for the Service, and for one of its ports that they have; Endpoints are
 // created after the first slice. After each answer the replica is to be compared again, so that
 // later writes need no place here.
 func Actions(now Current, want *Desired) ([]Action, Waiting) {
@@ -99,7 +99,7 @@ func (c *comparison) change(a Action, current []syncer.Endpoint, urgent bool) {
 
 // wait says what has to happen before more can be written.
 func (c *comparison) wait(reason ConflictReason) bool {
-	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: reason, Message: "nothing is written before that is mended"})
+	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: reason, Message: "what depends on it is written once that is mended"})
 	return false
 }
 
@@ -150,7 +150,8 @@ func (c *comparison) service() bool {
 	case !s.Owned:
 		return c.foreign(KindService, c.want.Name, &s.Meta, "the replica is not written; rename or delete it, or exclude the Service in its members")
 	case s.Deleting:
-		return c.wait(ConflictDeleting)
+		c.wait(ConflictDeleting)
+		return true
 	case w == nil:
 		return true
 	case s.ClusterIP == syncer.ClusterIPNone || s.ClusterIP == "":
@@ -189,10 +190,11 @@ func (c *comparison) updateService(s *Service, w *wish) {
 	c.add(a, lane)
 }
 
-// lacks reports whether the Service has yet to get a port of the object.
+// lacks reports whether the Service has yet to get every port of the object. One with a port that it has
+// does not wait: an update of the Service that is refused must not leave a roll-out without endpoints.
 func (c *comparison) lacks(w *wish) bool {
 	of := func(ports []syncer.Port) bool {
-		return slices.ContainsFunc(ports, func(p syncer.Port) bool { return slices.Contains(c.lacking, p.Name) })
+		return len(ports) > 0 && !slices.ContainsFunc(ports, func(p syncer.Port) bool { return !slices.Contains(c.lacking, p.Name) })
 	}
 	if w.slice != nil {
 		return of(w.slice.Ports)
@@ -340,6 +342,7 @@ func (c *comparison) lastOfAll(s *Service, e *Endpoints) {
 	case !c.now.AtOnce && (e != nil && !e.Deleting && len(e.Subsets) > 0 || slices.ContainsFunc(c.now.Slices, serves)):
 		c.waiting.More = true
 	default:
+		c.waiting.More = c.waiting.More || len(c.now.Slices) > 0 // which go after it
 		c.add(c.action(Delete, KindService, c.want.Name, unwanted, &s.Meta), Bulk)
 	}
 }
