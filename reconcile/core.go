@@ -90,7 +90,7 @@ func (c *Core) addNamespace(now time.Time, namespace string, causes ...record.Ca
 func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time.Time) {
 	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
 	switch {
-	case c.dispatch.Busy(o):
+	case c.dispatch.Busy(key, o):
 	case o.Kind == plan.KindNamespace:
 		c.addNamespace(now, o.Name, cause)
 	default:
@@ -116,7 +116,8 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	}
 	defer c.queue.Done(w)
 	begun, current, failed := clock(), c.cache.Current(w.Key), c.dispatch.Failed(w.Key)
-	current.Busy, current.Refused = c.dispatch.Busy, func(o plan.Object) bool { return failed[o].Refused }
+	current.Busy = func(o plan.Object) bool { return c.dispatch.Busy(w.Key, o) }
+	current.Refused = func(o plan.Object) bool { return failed[o].Refused }
 	of := compare(c.source, current)
 	of.leads = c.leading
 	if !of.leads {
@@ -150,7 +151,11 @@ func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
 func (c *Core) Answered(now time.Time, g *lanes.Grant, o *cache.Object, err error, lapsed bool) (ended []record.Change) {
 	sent := g.Action
 	if o != nil {
-		c.cache.Take(o, g.Store)
+		for _, key := range c.cache.Take(o, g.Store) {
+			if key != g.Work.Key && key.Name != "" { // that one is compared anyway
+				c.queue.Add(now, key, plan.Addition)
+			}
+		}
 	}
 	switch is := c.changes[g.Work]; {
 	case err == nil:

@@ -60,19 +60,20 @@ func (c *Cache) Store(kind plan.Kind) int {
 
 // Take applies the answer to a request of ours: an object, or that one is gone. store is what Store
 // was when the request was sent: the answer of an earlier store is ignored. The cache owns the object
-// from then on.
-func (c *Cache) Take(o *Object, store int) {
+// from then on. It returns the replicas that are to be compared for that.
+func (c *Cache) Take(o *Object, store int) (concerned []syncer.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch old := c.objects[o.Object]; {
 	case store != c.streams[o.Kind].store:
 	case o.Gone && (old == nil || old.UID != o.UID):
 	case o.Gone:
-		c.lockedSet(old, &Object{Object: o.Object, UID: o.UID, Revision: old.Revision, Gone: true})
+		return c.lockedSet(old, &Object{Object: o.Object, UID: o.UID, Revision: old.Revision, Gone: true})
 	case (old == nil || !old.Gone) && o.Revision <= c.streams[o.Kind].at: // the stream has shown it, or that it went
 	case old == nil || old.Gone || old.Revision < o.Revision: // what is gone was asked for since
-		c.lockedSet(old, o)
+		return c.lockedSet(old, o)
 	}
+	return nil
 }
 
 // lockedSet replaces an object by another; nil is none. It returns the replicas that are to be compared

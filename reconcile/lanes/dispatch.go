@@ -90,8 +90,12 @@ func NewDispatch(q *Queue) *Dispatch {
 	}
 }
 
-// Busy reports whether a request for the object is under way: a comparison leaves it out.
-func (d *Dispatch) Busy(o plan.Object) bool { return d.underWay[o] != nil }
+// Busy reports whether a request for the object is under way whose answer has the replica compared
+// again: a comparison leaves it out.
+func (d *Dispatch) Busy(replica syncer.Key, o plan.Object) bool {
+	g := d.underWay[o]
+	return g != nil && (g.Work.Key == replica || o.Kind == plan.KindNamespace)
+}
 
 // Replace plans the actions of a comparison in place of all that was planned for its replica, and
 // returns the works of which nothing remains then: this one has their causes now. Requests under

@@ -253,7 +253,7 @@ func TestReplace(t *testing.T) {
 		first := b.compare(web, "a", action(web, "x", plan.Addition), action(web, "y", plan.Addition))
 		time.Sleep(time.Second)
 		x := b.want(b.next(), web, "x")
-		if !b.d.Busy(x.Action.Object()) || b.d.Busy(action(web, "y", plan.Addition).Object()) {
+		if !b.d.Busy(x.Action.Replica, x.Action.Object()) || b.d.Busy(web, action(web, "y", plan.Addition).Object()) {
 			t.Error("x alone should be busy")
 		}
 		second := b.compare(web, "b", action(web, "x", plan.Addition), action(web, "z", plan.Removal))
@@ -322,7 +322,7 @@ func TestDrop(t *testing.T) {
 		x, y := b.want(b.next(), web, "x"), b.want(b.next(), web, "y")
 		b.d.Done(time.Now(), y, Outcome{Err: failed.Err, RetryAfter: time.Hour})
 		b.compared(web, false, action(web, "y", plan.Addition))
-		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.d.oldest()) != 1 || !b.d.Busy(x.Action.Object()) {
+		if ended := b.d.Drop(time.Now()); len(ended) != 1 || ended[0].Key != web || len(b.d.oldest()) != 1 || !b.d.Busy(x.Action.Replica, x.Action.Object()) {
 			t.Errorf("ended are %v, not written %v", ended, b.d.oldest())
 		}
 		time.Sleep(2 * time.Hour)

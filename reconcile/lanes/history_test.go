@@ -53,7 +53,7 @@ func (w *world) compareOne() {
 	var actions []plan.Action
 	more := false
 	for name, lane := range w.stale[work.Key] {
-		if a := action(work.Key, name, lane); w.d.Busy(a.Object()) {
+		if a := action(work.Key, name, lane); w.d.Busy(a.Replica, a.Object()) {
 			more = true
 		} else {
 			actions = append(actions, a)
@@ -191,7 +191,7 @@ func TestNothingStarves(t *testing.T) {
 				}
 				for w := b.q.Next(); w != nil; w = b.q.Next() {
 					var actions []plan.Action
-					if a, differs := wanted[w.Key]; differs && !b.d.Busy(a.Object()) {
+					if a, differs := wanted[w.Key]; differs && !b.d.Busy(a.Replica, a.Object()) {
 						actions = append(actions, a)
 					}
 					b.d.Replace(now, w, actions, false)

@@ -74,7 +74,7 @@ func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work
 	if w == nil || w.Key != of {
 		b.Fatalf("got %v, want %v", w, of)
 	}
-	idle := slices.DeleteFunc(actions, func(a plan.Action) bool { return b.d.Busy(a.Object()) })
+	idle := slices.DeleteFunc(actions, func(a plan.Action) bool { return b.d.Busy(a.Replica, a.Object()) })
 	b.d.Replace(time.Now(), w, idle, more || len(idle) < len(actions))
 	b.q.Done(w)
 	return w
