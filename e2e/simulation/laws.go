@@ -139,7 +139,7 @@ func (w *world) excused(d difference) time.Duration {
 		m, back, lies := p.members[c.name], w.at[restored+c.name], late(w.at[lied+c.name])
 		svc := w.serviceOf(c, d.key)
 		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // hand-written endpoints may have any address
-			if told := w.reused(d.at, m, d.key.Namespace); told != nil { // no question is needed
+			if told := w.reused(d.at, m); told != nil { // no question is needed
 				if from = max(from, told.at); back != 0 {
 					from = max(from, back+settled+probeTime)
 				}

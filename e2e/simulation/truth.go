@@ -35,6 +35,7 @@ type lastChange struct {
 type podTruth struct {
 	lastChange
 	cluster    *Cluster
+	namespace  string
 	good, dead bool
 	addr       string   // the current one
 	addrs      []string // all it ever had
@@ -45,7 +46,7 @@ type podTruth struct {
 func (w *world) observe(c *Cluster, ch model.Change) {
 	switch o := ch.Object().(type) {
 	case *corev1.Pod:
-		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c})
+		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c, namespace: o.Namespace})
 		w.pods[string(o.UID)] = p
 		ip := o.Status.PodIP
 		good := ch.After != nil && upstream.IsPodReady(o) && upstream.ShouldPodBeInEndpoints(o, false)
@@ -85,7 +86,7 @@ func (w *world) wentBack(c *Cluster) {
 
 // reused is what first told a process of a live pod that has the address of a dead endpoint, nil if
 // nothing has.
-func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
+func (w *world) reused(at place, m *seen) (first *telling) {
 	if of := w.pods[at.uid]; of == nil || !of.dead || of.cluster.name != m.name {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (w *world) reused(at place, m *seen, namespace string) (first *telling) {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
-		if told := m.stream(member.Pods, namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not by the store before a restore
+		if told := m.stream(member.Pods, p.namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not by the store before a restore
 			first = told
 		}
 	}
