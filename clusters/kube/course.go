@@ -28,8 +28,8 @@ const (
 	retryBase  = 200 * time.Millisecond
 	retryLimit = 5 * time.Second
 	// briefWait is the wait after a stream that ended in order almost as soon as it was open: a
-	// server that always does so brings its news at that pace.
-	briefWait = time.Second
+	// server that always does so brings its news at that pace. It is longer than a gap takes to settle.
+	briefWait = 1500 * time.Millisecond
 	// probeEvery is how often it is asked whether the store went back.
 	probeEvery = 10 * time.Second
 	// relistEvery is how long after a list each kind is listed anew, less the first time: so each
@@ -37,8 +37,12 @@ const (
 	relistEvery = 24 * time.Hour
 )
 
-// errFrozen is a watch that says nothing past its end, or is not accepted at all.
-var errFrozen = errors.New("the watch is frozen")
+var (
+	// errBrief is a watch that ended in order almost as soon as it was open.
+	errBrief = errors.New("the server ends watches at once")
+	// errFrozen is one that says nothing past its end, or is not accepted at all.
+	errFrozen = errors.New("the watch is frozen")
+)
 
 // Do is what a Course wants done.
 type Do uint8
@@ -200,6 +204,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 		c.watchAt = now
 	case err == nil:
 		c.watchAt = now.Add(briefWait)
+		c.say(false, errBrief)
 	default:
 		c.watchAt = c.retry(now, err)
 		c.say(false, err)

@@ -219,7 +219,7 @@ func TestHowStreamsEnd(t *testing.T) {
 			}
 			s.drop()
 			s.pass(0)
-			s.wantPhase("following") // its news comes, at the pace of the server
+			s.wantPhase("failing") // what depends on it waits until it is open again
 			if n := s.count("watch"); n > 150 {
 				t.Errorf("%d watches in a minute", n)
 			}

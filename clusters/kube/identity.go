@@ -46,6 +46,7 @@ func (s *Session) prove(ctx context.Context) error {
 		ns, err = s.get(ctx, Namespaces, syncer.Key{Name: metav1.NamespaceSystem})
 		return !apierrors.IsForbidden(err) || s.pin.Known() == "", nil
 	})
+	s.withheld.Store(apierrors.IsForbidden(err))
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil

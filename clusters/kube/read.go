@@ -40,7 +40,7 @@ const (
 // consistent. Nil without an error: the API server itself says that there is no object of
 // that name. After an error nothing is known; RetryAfter says whether the server is too busy.
 func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Object, error) {
-	s.retire(justProved)
+	s.proveAgain()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	object, err := s.get(ctx, r, key)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,6 +40,7 @@ type Session struct {
 	cluster, host string
 	version       string
 	pin           *Pin
+	withheld      atomic.Bool // the cluster did not let us read its identity
 	pool          *pool
 	clientset     *kubernetes.Clientset
 }
@@ -99,6 +101,14 @@ func (s *Session) Close() {
 func (s *Session) retire(age time.Duration) {
 	if s != nil {
 		s.pool.retire(age)
+	}
+}
+
+// proveAgain has the next request sent over a connection that has just shown the identity of its cluster,
+// unless that would only be refused again, which takes seconds.
+func (s *Session) proveAgain() {
+	if !s.withheld.Load() {
+		s.retire(justProved)
 	}
 }
 

@@ -125,6 +125,32 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 	})
 }
 
+// A cluster that has withdrawn the right to its identity is not asked again at each watch, which would take seconds.
+func TestIdentityIsWithheld(t *testing.T) {
+	play(t, true, func(m *model) {
+		some(m)
+		m.answer = func(_ *http.Request, verb string) *metav1.Status {
+			if verb == "identity" && m.count("identity") > 1 {
+				return forbidden()
+			}
+			return nil
+		}
+	}, func(s *scene) {
+		s.net.Cut()
+		s.pass(time.Minute)
+		s.told()
+		asked := s.count("identity")
+		for range 60 {
+			s.set("a", "2")
+			s.pass(time.Second)
+			s.wantTold("seen a=2")
+		}
+		if n := s.count("identity"); n != asked {
+			t.Errorf("asked %d times more", n-asked)
+		}
+	})
+}
+
 // Nothing is sent over a connection that has not proved itself, a write least of all.
 func TestEachConnectionProvesItself(t *testing.T) {
 	proved := map[string]bool{}
