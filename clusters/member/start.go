@@ -78,7 +78,7 @@ func (s *State) ask(replica syncer.Key, endpoints []syncer.Endpoint, o *step) {
 			if q := s.asking.begin(Pods, e.Target.Key, e.Target.UID, o); q.UID == e.Target.UID {
 				s.asking.addAddr(q, e.Addr)
 			}
-		case known && pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !e.Ready && !pod.WasReady:
+		case known && pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !pod.WasReady:
 			pod.WasReady = true
 			s.tables.SetPod(store.Versioned[syncer.Pod]{Object: *pod, Revision: revision})
 		}

@@ -15,6 +15,7 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // seen is a member as one process sees it.
@@ -92,7 +93,15 @@ func (m *seen) tick() {
 
 // lookUp applies what is published of the member, once that has been listed.
 func (m *seen) lookUp() {
-	m.whenListed(func() { m.step(member.Published(m.cache.Published(m.name))) })
+	m.whenListed(func() {
+		all := m.cache.Published(m.name)
+		for _, endpoints := range all {
+			for i := range endpoints {
+				endpoints[i].Grade = plan.GradeAt(m.config.place(m.name), &endpoints[i])
+			}
+		}
+		m.step(member.Published(all))
+	})
 }
 
 // begin starts what steps have requested.

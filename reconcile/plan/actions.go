@@ -199,7 +199,7 @@ func (c *comparison) lacks(w *wish) bool {
 	if w.slice != nil {
 		return of(w.slice.Ports)
 	}
-	return slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return of(s.Ports) })
+	return len(w.endpoints.Subsets) > 0 && !slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return !of(s.Ports) })
 }
 
 // slices compares our slices. New ones are created first, and in the removal lane where others lose

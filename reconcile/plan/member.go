@@ -164,10 +164,7 @@ func (m *member) retain(e syncer.Endpoint) bool {
 	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || slices.ContainsFunc(on(m.Given.Endpoints, e.Addr), same)) {
 		return false
 	}
-	// A later place alone names it as reserve: where it serves there is no doubt about it.
-	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
-		e.Grade = syncer.Ready
-	}
+	e.Grade = GradeAt(m.Place, &e)
 	if e.Grade >= syncer.Reserve && !e.Ready {
 		e.Ready, e.Serving = true, true
 	}
@@ -179,6 +176,15 @@ func (m *member) retain(e syncer.Endpoint) bool {
 	}
 	m.endpoints = append(m.endpoints, e)
 	return true
+}
+
+// GradeAt is the grade of a published endpoint whose member has a place in the failover order. A later
+// place alone names it as reserve: where it serves there is no doubt about it.
+func GradeAt(place int, e *syncer.Endpoint) syncer.Grade {
+	if place > 0 && e.Grade == syncer.Reserve && e.Ready {
+		return syncer.Ready
+	}
+	return e.Grade
 }
 
 // on are the endpoints of an address; they are in canonical order.

@@ -239,3 +239,22 @@ func BenchmarkCompare(b *testing.B) {
 		}
 	}
 }
+
+// A later place alone does not make a reserve that serves doubtful.
+func TestGradeAt(t *testing.T) {
+	for _, c := range []struct {
+		place int
+		ready bool
+		grade syncer.Grade
+		want  syncer.Grade
+	}{
+		{0, true, syncer.Reserve, syncer.Reserve},
+		{1, true, syncer.Reserve, syncer.Ready},
+		{1, false, syncer.Reserve, syncer.Reserve},
+		{1, true, syncer.NotReady, syncer.NotReady},
+	} {
+		if got := GradeAt(c.place, &syncer.Endpoint{Ready: c.ready, Grade: c.grade}); got != c.want {
+			t.Errorf("%+v: the grade is %v", c, got)
+		}
+	}
+}

@@ -69,7 +69,13 @@ func (a *App) published(ctx context.Context, name string) member.Published {
 	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
-	return a.reconciler.Cache.Published(name)
+	all, replicas := a.reconciler.Cache.Published(name), &a.running().Config.Replicas
+	for replica, endpoints := range all {
+		for i := range endpoints {
+			endpoints[i].Grade = plan.GradeAt(replicas.Place(replica.Namespace, name), &endpoints[i])
+		}
+	}
+	return all
 }
 
 // identity is the UID by which a member is on record, and learned records it.
