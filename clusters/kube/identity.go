@@ -6,6 +6,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -46,9 +47,9 @@ func (s *Session) prove(ctx context.Context) error {
 		ns, err = s.get(ctx, Namespaces, syncer.Key{Name: metav1.NamespaceSystem})
 		return !apierrors.IsForbidden(err) || s.pin.Known() == "", nil
 	})
-	s.withheld.Store(apierrors.IsForbidden(err))
 	switch {
 	case apierrors.IsForbidden(err):
+		s.proved.Store(math.MaxInt64)
 		return nil
 	case err != nil:
 		return fmt.Errorf("ask for the identity of the cluster: %w", err)
@@ -57,5 +58,20 @@ func (s *Session) prove(ctx context.Context) error {
 		return fmt.Errorf("%w at %s: its namespace %s has UID %.64q, and %.64q is expected",
 			ErrOtherCluster, s.host, metav1.NamespaceSystem, uid, s.pin.Known())
 	}
+	s.proved.Store(time.Now().Add(justProved).UnixNano())
 	return nil
+}
+
+// proveAgain asks for the identity once more, unless the cluster has just shown it or withholds it: a proxy
+// that holds our connections may have another cluster behind it by now. A connection that does not
+// answer may be frozen.
+func (s *Session) proveAgain(ctx context.Context) error {
+	if time.Now().UnixNano() < s.proved.Load() {
+		return nil
+	}
+	_, err, _ := s.proving.Do("", func() (any, error) { return nil, s.prove(ctx) })
+	if TimedOut(err) {
+		s.retire(0)
+	}
+	return err
 }

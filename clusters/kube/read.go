@@ -40,10 +40,13 @@ const (
 // consistent. Nil without an error: the API server itself says that there is no object of
 // that name. After an error nothing is known; RetryAfter says whether the server is too busy.
 func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Object, error) {
-	s.proveAgain()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	object, err := s.get(ctx, r, key)
+	var object Object
+	err := s.proveAgain(ctx)
+	if err == nil {
+		object, err = s.get(ctx, r, key)
+	}
 	if apierrors.IsForbidden(err) {
 		object, err = s.getByList(ctx, r, key)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,9 +41,11 @@ type Session struct {
 	cluster, host string
 	version       string
 	pin           *Pin
-	withheld      atomic.Bool // the cluster did not let us read its identity
 	pool          *pool
 	clientset     *kubernetes.Clientset
+	// proved is until when the cluster need not show its identity again, in nanoseconds of Unix time.
+	proved  atomic.Int64
+	proving singleflight.Group
 }
 
 // Open connects, and checks the identity of the cluster before anything is read. cfg is not
@@ -101,14 +104,6 @@ func (s *Session) Close() {
 func (s *Session) retire(age time.Duration) {
 	if s != nil {
 		s.pool.retire(age)
-	}
-}
-
-// proveAgain has the next request sent over a connection that has just shown the identity of its cluster,
-// unless that would only be refused again, which takes seconds.
-func (s *Session) proveAgain() {
-	if !s.withheld.Load() {
-		s.retire(justProved)
 	}
 }
 

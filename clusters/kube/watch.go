@@ -48,7 +48,9 @@ type event struct {
 // use rest.Request.Watch, which reports a dead connection as an empty stream, mixes undecodable
 // objects with broken connections, and has no arrival times.
 func (s *Session) watch(ctx context.Context, q Query, revision uint64, each func(event)) error {
-	s.proveAgain()
+	if err := s.proveAgain(ctx); err != nil {
+		return err
+	}
 	body, err := s.request(q, metav1.ListOptions{
 		Watch: true, AllowWatchBookmarks: true, ResourceVersion: strconv.FormatUint(revision, 10),
 		TimeoutSeconds: new(int64(watchTime / time.Second)),
