@@ -64,14 +64,22 @@ func (s *Session) prove(ctx context.Context) error {
 
 // proveAgain asks for the identity once more, unless the cluster has just shown it or withholds it: a proxy
 // that holds our connections may have another cluster behind it by now. A connection that does not
-// answer may be frozen.
+// answer may be frozen. All who wait share one question, which ends with the session.
 func (s *Session) proveAgain(ctx context.Context) error {
 	if time.Now().UnixNano() < s.proved.Load() {
 		return nil
 	}
-	_, err, _ := s.proving.Do("", func() (any, error) { return nil, s.prove(ctx) })
-	if TimedOut(err) {
-		s.retire(0)
+	shown := s.proving.DoChan("", func() (any, error) {
+		err := s.prove(s.pool.ended)
+		if TimedOut(err) {
+			s.retire(0)
+		}
+		return nil, err
+	})
+	select {
+	case answer := <-shown:
+		return answer.Err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return err
 }

@@ -146,7 +146,7 @@ func (s *State) wholly(st *stream, e Event, o *step) {
 		}
 		st.following, st.err = e.Following, e.Err
 	case WentBack: // the next list replaces all that is known (T4), of the other streams, too: they have one store
-		if !s.asking.from.After(s.now) {
+		if !s.asking.from.After(s.now) { // each of them finds it, too: the first within a minute speaks for all
 			s.store++
 			for _, other := range s.streams {
 				other.at, other.following = 0, false

@@ -15,7 +15,6 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/plan"
 )
 
 // seen is a member as one process sees it.
@@ -94,13 +93,7 @@ func (m *seen) tick() {
 // lookUp applies what is published of the member, once that has been listed.
 func (m *seen) lookUp() {
 	m.whenListed(func() {
-		all := m.cache.Published(m.name)
-		for _, endpoints := range all {
-			for i := range endpoints {
-				endpoints[i].Grade = plan.GradeAt(m.config.place(m.name), &endpoints[i])
-			}
-		}
-		m.step(member.Published(all))
+		m.step(member.Published(m.cache.Published(m.name, func(string) int { return m.config.place(m.name) })))
 	})
 }
 

@@ -160,8 +160,9 @@ func (c *Cache) Keys() (keys []syncer.Key) {
 }
 
 // Published returns what is published of a member: the endpoints of its slices of ours, without
-// ports. A replica with a slice of the member is included, even if the slice is empty.
-func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
+// ports and with the grades by which they count. A replica with a slice of the member is included, even
+// if the slice is empty. place is the member's place in the failover order of a namespace.
+func (c *Cache) Published(member string, place func(namespace string) int) map[syncer.Key][]syncer.Endpoint {
 	var found []*Object
 	c.mu.RLock()
 	for key, of := range c.slices {
@@ -174,9 +175,14 @@ func (c *Cache) Published(member string) map[syncer.Key][]syncer.Endpoint {
 	c.mu.RUnlock()
 	all := map[syncer.Key][]syncer.Endpoint{}
 	for _, o := range found {
-		if s := o.slice(); plan.MemberOf(o.Replica, &s) == member {
-			all[o.Replica] = append(all[o.Replica], s.Endpoints...)
+		s := o.slice()
+		if plan.MemberOf(o.Replica, &s) != member {
+			continue
 		}
+		for i := range s.Endpoints {
+			s.Endpoints[i].Grade = plan.GradeAt(place(o.Namespace), &s.Endpoints[i])
+		}
+		all[o.Replica] = append(all[o.Replica], s.Endpoints...)
 	}
 	return all
 }

@@ -95,7 +95,7 @@ func TestCurrentIsWhatStandsUnderAName(t *testing.T) {
 		now.Slices[2].Labels.Get(syncer.LabelInstance) != "other" {
 		t.Errorf("the slices are %v, want %v, and the last of another installation: %+v", names, want, now.Slices)
 	}
-	if got := b.Published("a"); len(got) != 1 || len(got[now.Key]) != 1 || got[now.Key][0].Grade != syncer.Ready {
+	if got := b.Published("a", func(string) int { return 0 }); len(got) != 1 || len(got[now.Key]) != 1 || got[now.Key][0].Grade != syncer.Ready {
 		t.Errorf("published of a is %+v", got)
 	}
 	if got := b.Keys(); len(got) != 1 {

@@ -69,13 +69,8 @@ func (a *App) published(ctx context.Context, name string) member.Published {
 	if a.reconciler.Cache.WaitForSync(ctx) != nil {
 		return nil // ctx has ended
 	}
-	all, replicas := a.reconciler.Cache.Published(name), &a.running().Config.Replicas
-	for replica, endpoints := range all {
-		for i := range endpoints {
-			endpoints[i].Grade = plan.GradeAt(replicas.Place(replica.Namespace, name), &endpoints[i])
-		}
-	}
-	return all
+	replicas := &a.running().Config.Replicas
+	return a.reconciler.Cache.Published(name, func(namespace string) int { return replicas.Place(namespace, name) })
 }
 
 // identity is the UID by which a member is on record, and learned records it.
