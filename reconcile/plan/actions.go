@@ -22,9 +22,8 @@ const (
 // Actions returns the writes that may be sent now to bring the current objects to the desired state,
 // each on one object; a nil want means that nobody wants the replica. Busy objects are left out, and
 // so is what depends on them. Removals wait for nothing. All other writes of slices and Endpoints
-// wait for the namespace, for the Service, and for one of its ports that they have; Endpoints are
-// created after the first slice. After each answer the replica is to be compared again, so that
-// later writes need no place here.
+// wait for the namespace and for the Service; Endpoints are created after the first slice. After each
+// answer the replica is to be compared again, so that later writes need no place here.
 func Actions(now Current, want *Desired) ([]Action, Waiting) {
 	c := &comparison{now: &now, want: want, gone: want == nil, whole: want == nil}
 	if now.Service != nil {
@@ -59,9 +58,8 @@ type comparison struct {
 	waiting Waiting
 	// gone is true where nobody wants the replica, whole where more than removals may be written.
 	gone, whole bool
-	// lacking are the names of ports that the Service has yet to get, owner is its UID, if it exists.
-	lacking []string
-	owner   string
+	// owner is the UID of the Service, if it exists.
+	owner string
 }
 
 // action begins the write of an object.
@@ -165,11 +163,6 @@ func (c *comparison) service() bool {
 }
 
 func (c *comparison) updateService(s *Service, w *wish) {
-	for _, p := range w.service.Ports {
-		if !c.now.AtOnce && !slices.ContainsFunc(s.Ports, func(o syncer.ServicePort) bool { return o.Name == p.Name }) {
-			c.lacking = append(c.lacking, p.Name)
-		}
-	}
 	why, lane := "", Addition
 	switch {
 	case s.HasSelector:
@@ -188,18 +181,6 @@ func (c *comparison) updateService(s *Service, w *wish) {
 	a := c.action(Update, KindService, c.want.Name, why, &s.Meta)
 	a.write(w, &s.Meta)
 	c.add(a, lane)
-}
-
-// lacks reports whether the Service has yet to get every port of the object. One with a port that it has
-// does not wait: an update of the Service that is refused must not leave a roll-out without endpoints.
-func (c *comparison) lacks(w *wish) bool {
-	of := func(ports []syncer.Port) bool {
-		return len(ports) > 0 && !slices.ContainsFunc(ports, func(p syncer.Port) bool { return !slices.Contains(c.lacking, p.Name) })
-	}
-	if w.slice != nil {
-		return of(w.slice.Ports)
-	}
-	return len(w.endpoints.Subsets) > 0 && !slices.ContainsFunc(w.endpoints.Subsets, func(s syncer.Subset) bool { return !of(s.Ports) })
 }
 
 // slices compares our slices. New ones are created first, and in the removal lane where others lose
@@ -286,8 +267,7 @@ func (c *comparison) endpoints(e *Endpoints, w *wish) {
 
 // create adds the creation of an object, if it may be created now.
 func (c *comparison) create(kind Kind, name string, w *wish, urgent bool) {
-	if !c.whole || c.lacks(w) {
-		c.waiting.More = c.waiting.More || c.whole
+	if !c.whole {
 		return
 	}
 	a := c.action(Create, kind, name, "new", nil)
@@ -308,7 +288,7 @@ func (c *comparison) write(o *object, w *wish, left rest, why string) {
 	refused := left.takes && c.now.Refused != nil && c.now.Refused(a.Object())
 	tells := c.gone && o.slice != nil && c.now.Service != nil && c.now.Service.Owned && !c.now.AtOnce // whose the Service is
 	switch {
-	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.now.AtOnce || refused || w != nil && c.lacks(w):
+	case !c.whole || tells || o.Deleting || len(left.moving) > 0 && !c.now.AtOnce || refused:
 		c.waiting.More = c.waiting.More || c.whole && !o.Deleting && !tells
 		if !left.takes {
 			return

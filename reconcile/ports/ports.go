@@ -41,7 +41,7 @@ type Union struct {
 	// Conflicts are what the Services disagree about.
 	Conflicts []Conflict
 
-	left   bool // the first are those of the replica's current Service
+	kept   bool // the first are those of the replica's current Service
 	byHand bool
 	ports  []*port
 }
@@ -62,10 +62,10 @@ type Conflict struct{ Member, Message string }
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
 //	no ports   http 80       http 80    retain the port; those of the older are absent: conflict
 //
-// Where the replica's Service stays as it is, its ports are the oldest: current, else nil. A member
-// does not lose a port to them that it serves already.
+// Ports of the replica's Service to which endpoints keep are the oldest: current; nil: there are none. A
+// member does not lose a port to them that it serves already.
 func Unite(current []syncer.ServicePort, sources []*Source) *Union {
-	u := &Union{left: current != nil}
+	u := &Union{kept: current != nil}
 	for _, p := range current {
 		u.ports = append(u.ports, &port{ServicePort: p, owner: "the replica"})
 	}
@@ -101,7 +101,7 @@ func (u *Union) add(s *Source, p syncer.ServicePort) {
 	case o == nil && rival == nil:
 		o = &port{ServicePort: p, owner: s.Member}
 		u.ports = append(u.ports, o)
-	case o == nil && u.left && s.Serves(p.Name):
+	case o == nil && u.kept && s.Serves(p.Name):
 		return
 	case o == nil:
 		s.changes[p.Name] = nil
@@ -117,6 +117,11 @@ func (u *Union) add(s *Source, p syncer.ServicePort) {
 
 func (u *Union) conflict(s *Source, message string) {
 	u.Conflicts = append(u.Conflicts, Conflict{s.Member, message})
+}
+
+// Has reports whether the replica's Service has a port of that name.
+func (u *Union) Has(name string) bool {
+	return u.find(func(o *port) bool { return o.Name == name }) != nil
 }
 
 // Ports are those of the replica's Service.
