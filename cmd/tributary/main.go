@@ -89,6 +89,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(),
 		newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // so that an unknown shell is an error
 	return root
 }
 

@@ -49,6 +49,8 @@ func TestUsage(t *testing.T) {
 		{"version -o xml", 2, "must be one of text, json, yaml"},
 		{"version extra", 2, "extra"},
 		{"completion bash", 0, "bash completion"},
+		{"completion csh", 2, "unknown command \"csh\""},
+		{"plan --config tributary.yaml --timeout 0s", 2, "--timeout: 0s"},
 		{"bogus", 2, "unknown command"},
 		{"run", 2, "\"config\" not set"},
 		{"check --config " + config, 2, "bogus"},

@@ -25,6 +25,9 @@ func newPlanCommand() *cobra.Command {
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd)
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *timeout <= 0 {
+			return usage{fmt.Errorf("--timeout: %s is no time in which a cluster could be listed", *timeout)}
+		}
 		watcher, err := openConfig(*path)
 		if err != nil {
 			return err
