@@ -33,6 +33,22 @@ type AppProtocol struct {
 	Set   bool
 }
 
+// AppProtocolOf is what a field of the API says.
+func AppProtocolOf(field *string) AppProtocol {
+	if field == nil {
+		return AppProtocol{}
+	}
+	return AppProtocol{Value: *field, Set: true}
+}
+
+// Field is the inverse of AppProtocolOf.
+func (p AppProtocol) Field() *string {
+	if !p.Set {
+		return nil
+	}
+	return new(p.Value)
+}
+
 // Endpoint is one address behind a Service in one member, with all the ports
 // it serves there.
 type Endpoint struct {

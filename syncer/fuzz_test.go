@@ -55,11 +55,7 @@ func (s *source) service() *Service {
 	for range s.n(4) {
 		p := s.port()
 		target := TargetPort{Number: p.Number, Name: chooseFrom(s, "", "http", "nowhere")}
-		port := ServicePort{Name: p.Name, Protocol: p.Protocol, Port: 80, Target: target}
-		if p.AppProtocol.Set {
-			port.AppProtocol = &p.AppProtocol.Value
-		}
-		svc.Ports = append(svc.Ports, port)
+		svc.Ports = append(svc.Ports, ServicePort{Name: p.Name, Protocol: p.Protocol, Port: 80, Target: target, AppProtocol: p.AppProtocol})
 	}
 	return svc
 }

@@ -94,12 +94,9 @@ func newPortResolver(svc *Service) *portResolver {
 }
 
 func specOf(p *ServicePort) portSpec {
-	spec := portSpec{Port: Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, TCP)}, target: p.Target.Name}
+	spec := portSpec{Port: Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, TCP), AppProtocol: p.AppProtocol}, target: p.Target.Name}
 	if spec.target == "" {
 		spec.Number = p.Target.Number
-	}
-	if p.AppProtocol != nil {
-		spec.AppProtocol = AppProtocol{Value: *p.AppProtocol, Set: true}
 	}
 	return spec
 }

@@ -68,7 +68,7 @@ func TestTwoNamesForOneNumber(t *testing.T) {
 
 func TestAppProtocolIsCarriedAndUnsetDiffersFromEmpty(t *testing.T) {
 	with := numbered("p", 80, 8080)
-	with.AppProtocol = new("kubernetes.io/h2c")
+	with.AppProtocol = AppProtocol{"kubernetes.io/h2c", true}
 	got := compute(newService(servicePorts(with)), newPod("a", "10.0.0.1"))
 	if p := got.Endpoints[0].Ports[0].AppProtocol; p != (AppProtocol{"kubernetes.io/h2c", true}) {
 		t.Errorf("%+v", p)
@@ -98,7 +98,7 @@ func TestPodWithoutAnyOfThePortsIsAbsent(t *testing.T) {
 
 func TestRefusedPortsAreDroppedByThemselves(t *testing.T) {
 	badApp := numbered("c", 3, 3)
-	badApp.AppProtocol = new("no good")
+	badApp.AppProtocol = AppProtocol{"no good", true}
 	badProtocol := numbered("d", 4, 4)
 	badProtocol.Protocol = "ICMP"
 	svc := newService(servicePorts(numbered("good", 1, 8080), numbered("a", 2, 0), numbered("b", 2, 65536), badApp, badProtocol,

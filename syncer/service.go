@@ -48,8 +48,8 @@ type ServicePort struct {
 	Protocol string
 	Port     int32
 	Target   TargetPort
-	// AppProtocol is nil when unset, which is not the same as empty.
-	AppProtocol *string
+	// AppProtocol may be unset, which is not the same as empty.
+	AppProtocol AppProtocol
 }
 
 // TargetPort is a number, or a name that each pod resolves for itself when

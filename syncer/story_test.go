@@ -119,7 +119,7 @@ func servicePorts(texts []string) (ports []syncer.ServicePort, err error) {
 			p.Protocol = protocol
 		}
 		if hasApp {
-			p.AppProtocol = &app
+			p.AppProtocol = syncer.AppProtocol{Value: app, Set: true}
 		}
 		n, err := strconv.ParseInt(number, 10, 32)
 		if err != nil {

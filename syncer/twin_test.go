@@ -157,10 +157,7 @@ func twinPorts(svc *Service, pod *Pod) (ports []Port, belongs bool) {
 	// one without name among several, is no port, whatever the pod says.
 	taken := map[string]bool{}
 	for _, p := range svc.Ports {
-		port := Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, TCP), Number: p.Target.Number}
-		if p.AppProtocol != nil {
-			port.AppProtocol = AppProtocol{*p.AppProtocol, true}
-		}
+		port := Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, TCP), Number: p.Target.Number, AppProtocol: p.AppProtocol}
 		probe := port
 		if p.Target.Name != "" {
 			probe.Number = 1

@@ -153,7 +153,7 @@ func TestDecodeService(t *testing.T) {
 		IPFamilies: []syncer.Family{syncer.IPv6, syncer.IPv4},
 		Ports: []syncer.ServicePort{
 			{Protocol: "TCP", Port: 80, Target: syncer.TargetPort{Number: 80}},
-			{Name: "n", Protocol: "UDP", Port: 81, Target: syncer.TargetPort{Number: 8081}, AppProtocol: new("h2c")},
+			{Name: "n", Protocol: "UDP", Port: 81, Target: syncer.TargetPort{Number: 8081}, AppProtocol: syncer.AppProtocol{Value: "h2c", Set: true}},
 			{Protocol: "TCP", Port: 82, Target: syncer.TargetPort{Name: "http"}},
 			{Protocol: "TCP", Port: 83, Target: syncer.TargetPort{Number: 83}},
 			{Protocol: "TCP", Port: 84, Target: syncer.TargetPort{Name: "84"}},

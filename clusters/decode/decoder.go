@@ -142,13 +142,6 @@ func target(ref *corev1.ObjectReference) syncer.TargetRef {
 	return syncer.TargetRef{Kind: ref.Kind, Key: syncer.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: string(ref.UID)}
 }
 
-func appProtocol(p *string) syncer.AppProtocol {
-	if p == nil {
-		return syncer.AppProtocol{}
-	}
-	return syncer.AppProtocol{Value: *p, Set: true}
-}
-
 // unixSeconds is 0 for what needs more than 32 bits, or is no time at all.
 func unixSeconds(second int64) int64 {
 	if second > 0 && second <= math.MaxUint32 {

@@ -29,7 +29,7 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.HandEndpo
 		for j := range s.Ports {
 			p := &s.Ports[j]
 			subset.Ports = append(subset.Ports, syncer.Port{
-				Name: p.Name, Protocol: protocol(p.Protocol), Number: p.Port, AppProtocol: appProtocol(p.AppProtocol),
+				Name: p.Name, Protocol: protocol(p.Protocol), Number: p.Port, AppProtocol: syncer.AppProtocolOf(p.AppProtocol),
 			})
 		}
 		out.Subsets = append(out.Subsets, subset)

@@ -37,7 +37,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 }
 
 func servicePort(p *corev1.ServicePort) syncer.ServicePort {
-	return syncer.ServicePort{Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, Target: targetPort(p), AppProtocol: p.AppProtocol}
+	return syncer.ServicePort{Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, Target: targetPort(p), AppProtocol: syncer.AppProtocolOf(p.AppProtocol)}
 }
 
 // targetPort fills in the API's default, the port itself, for 0 and "".

@@ -41,7 +41,7 @@ func slicePorts(in []discoveryv1.EndpointPort) (out []syncer.Port) {
 	for i := range in {
 		p := &in[i]
 		out = append(out, syncer.Port{
-			Name: ptr.Deref(p.Name, ""), Protocol: protocol(ptr.Deref(p.Protocol, "")), Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol),
+			Name: ptr.Deref(p.Name, ""), Protocol: protocol(ptr.Deref(p.Protocol, "")), Number: ptr.Deref(p.Port, 0), AppProtocol: syncer.AppProtocolOf(p.AppProtocol),
 		})
 	}
 	return out

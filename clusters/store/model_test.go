@@ -237,7 +237,7 @@ func (m *model) service(key syncer.Key) syncer.Service {
 		svc = syncer.Service{Key: key, UID: "v", Selector: m.labels(), IPFamilies: []syncer.Family{syncer.IPv4}, ClusterIP: "10.1.1.1"}
 	}
 	if m.rng.IntN(5) > 0 {
-		svc.Ports = []syncer.ServicePort{{Name: "p", Protocol: "TCP", Port: 80, AppProtocol: pick(m, nil, new("h2c"), new("")),
+		svc.Ports = []syncer.ServicePort{{Name: "p", Protocol: "TCP", Port: 80, AppProtocol: pick(m, syncer.AppProtocol{}, syncer.AppProtocol{Value: "h2c", Set: true}, syncer.AppProtocol{Set: true}),
 			Target: pick(m, syncer.TargetPort{Number: 8080}, syncer.TargetPort{Name: "web"})}}
 	}
 	switch m.rng.IntN(10) {

@@ -79,10 +79,10 @@ func appendSpec(b []byte, v *syncer.Service) []byte {
 		port := &v.Ports[i]
 		b = appendText(appendText(appendText(b, port.Name), port.Protocol), port.Target.Name)
 		b = binary.AppendVarint(binary.AppendVarint(b, int64(port.Port)), int64(port.Target.Number))
-		if port.AppProtocol == nil {
-			b = append(b, 0)
+		if port.AppProtocol.Set {
+			b = appendText(append(b, 1), port.AppProtocol.Value)
 		} else {
-			b = appendText(append(b, 1), *port.AppProtocol)
+			b = append(b, 0)
 		}
 	}
 	return b

@@ -149,12 +149,11 @@ func TestServiceEffects(t *testing.T) {
 		want   []Dirty
 	}{
 		{"nothing", func(*syncer.Service) {}, nil},
-		{"another pointer to an app protocol", func(s *syncer.Service) { s.Ports[0].AppProtocol = new("h2c") }, nil},
 		{"labels", func(s *syncer.Service) { s.Labels = map[string]string{"a": "b"} }, []Dirty{change("s", syncer.Addition)}},
 		{"annotations", func(s *syncer.Service) { s.Annotations = map[string]string{"a": "b"} }, []Dirty{change("s", syncer.Addition)}},
 		{"creation", func(s *syncer.Service) { s.Created = 9 }, []Dirty{change("s", syncer.Addition)}},
 		{"port", func(s *syncer.Service) { s.Ports[0].Port = 81 }, []Dirty{change("s", syncer.Removal)}},
-		{"app protocol", func(s *syncer.Service) { s.Ports[0].AppProtocol = nil }, []Dirty{change("s", syncer.Removal)}},
+		{"app protocol", func(s *syncer.Service) { s.Ports[0].AppProtocol = syncer.AppProtocol{} }, []Dirty{change("s", syncer.Removal)}},
 		{"not-ready addresses", func(s *syncer.Service) { s.PublishNotReadyAddresses = true }, []Dirty{change("s", syncer.Removal)}},
 		{"family", func(s *syncer.Service) { s.IPFamilies = nil }, []Dirty{change("s", syncer.Removal)}},
 		{"cluster IP", func(s *syncer.Service) { s.ClusterIP = "None" }, []Dirty{change("s", syncer.Removal)}},
@@ -166,7 +165,7 @@ func TestServiceEffects(t *testing.T) {
 			w := newWorld(t, Options{})
 			made := func() syncer.Service {
 				svc := aService("s", "web")
-				svc.Ports[0].AppProtocol = new("h2c")
+				svc.Ports[0].AppProtocol = syncer.AppProtocol{Value: "h2c", Set: true}
 				return svc
 			}
 			w.serve(made())

@@ -100,10 +100,7 @@ func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset {
 		s := &subsets[i]
 		out[i].Addresses, out[i].NotReadyAddresses = endpointAddresses(s.Ready), endpointAddresses(s.NotReady)
 		for _, p := range s.Ports {
-			port := corev1.EndpointPort{Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol)}
-			if p.AppProtocol.Set {
-				port.AppProtocol = new(p.AppProtocol.Value)
-			}
+			port := corev1.EndpointPort{Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol), AppProtocol: p.AppProtocol.Field()}
 			out[i].Ports = append(out[i].Ports, port)
 		}
 	}
@@ -134,10 +131,7 @@ func endpointSlice(s *syncer.Slice) *discoveryv1.EndpointSlice {
 	out := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressType(s.Family)}
 	out.Name = s.Name
 	for _, p := range s.Ports {
-		port := discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Number, Protocol: new(corev1.Protocol(p.Protocol))}
-		if p.AppProtocol.Set {
-			port.AppProtocol = &p.AppProtocol.Value
-		}
+		port := discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Number, Protocol: new(corev1.Protocol(p.Protocol)), AppProtocol: p.AppProtocol.Field()}
 		out.Ports = append(out.Ports, port)
 	}
 	for i := range s.Endpoints {

@@ -179,7 +179,7 @@ func (o *Object) service() *plan.Service {
 	s := &plan.Service{Meta: meta, ClusterIP: in.Spec.ClusterIP, HasSelector: len(in.Spec.Selector) > 0}
 	for _, p := range in.Spec.Ports {
 		s.Ports = append(s.Ports, syncer.ServicePort{
-			Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, AppProtocol: p.AppProtocol, Target: target(p.TargetPort),
+			Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, AppProtocol: syncer.AppProtocolOf(p.AppProtocol), Target: target(p.TargetPort),
 		})
 	}
 	in.Spec.Ports, in.Spec.Selector, rest.Spec = nil, nil, &in.Spec
@@ -206,7 +206,7 @@ func (o *Object) endpoints() *plan.Endpoints {
 	for i, s := range in.Subsets {
 		e.Subsets[i] = syncer.Subset{Ready: addresses(s.Addresses, o.Namespace), NotReady: addresses(s.NotReadyAddresses, o.Namespace)}
 		for _, p := range s.Ports {
-			port := syncer.Port{Name: p.Name, Protocol: protocol(p.Protocol), Number: p.Port, AppProtocol: appProtocol(p.AppProtocol)}
+			port := syncer.Port{Name: p.Name, Protocol: protocol(p.Protocol), Number: p.Port, AppProtocol: syncer.AppProtocolOf(p.AppProtocol)}
 			e.Subsets[i].Ports = append(e.Subsets[i].Ports, port)
 		}
 	}
@@ -222,10 +222,6 @@ func addresses(in []corev1.EndpointAddress, namespace string) []syncer.Address {
 		out = append(out, syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: ptr.Deref(a.NodeName, ""), Target: targetRef(a.TargetRef, namespace)})
 	}
 	return out
-}
-
-func appProtocol(p *string) syncer.AppProtocol {
-	return syncer.AppProtocol{Value: ptr.Deref(p, ""), Set: p != nil}
 }
 
 // slice is the value of a slice.
@@ -245,7 +241,7 @@ func (o *Object) slice() plan.Slice {
 	for i, p := range in.Ports {
 		s.Malformed = s.Malformed || p.Name == nil || p.Protocol == nil || p.Port == nil
 		s.Ports[i] = syncer.Port{
-			Name: ptr.Deref(p.Name, ""), Protocol: string(ptr.Deref(p.Protocol, "")), Number: ptr.Deref(p.Port, 0), AppProtocol: appProtocol(p.AppProtocol),
+			Name: ptr.Deref(p.Name, ""), Protocol: string(ptr.Deref(p.Protocol, "")), Number: ptr.Deref(p.Port, 0), AppProtocol: syncer.AppProtocolOf(p.AppProtocol),
 		}
 	}
 	reserve := strings.Split(in.Annotations[syncer.AnnotationReserve], ",")

@@ -171,7 +171,7 @@ func (c *comparison) updateService(s *Service, w *wish) {
 		why = "has a selector"
 	case s.ClusterIP == "":
 		why = "is not headless"
-	case !samePorts(s.Ports, w.service.Ports):
+	case !slices.Equal(s.Ports, w.service.Ports):
 		why = "ports changed"
 	case !w.carriedBy(&s.Meta):
 		why, lane = dressed, Bulk

@@ -35,14 +35,6 @@ func endpointsIn(subsets []syncer.Subset) (all []syncer.Endpoint) {
 	return all
 }
 
-// samePorts compares a Service's current ports with those wanted.
-func samePorts(current, wanted []syncer.ServicePort) bool {
-	return slices.EqualFunc(current, wanted, func(a, b syncer.ServicePort) bool {
-		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && a.Target == b.Target &&
-			(a.AppProtocol == nil) == (b.AppProtocol == nil) && (a.AppProtocol == nil || *a.AppProtocol == *b.AppProtocol)
-	})
-}
-
 // sameSubsets compares current Endpoints with those wanted, in any order: the canonical one has
 // changed between releases of Kubernetes (kubernetes#129652).
 func sameSubsets(current, wanted []syncer.Subset) bool {

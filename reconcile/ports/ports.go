@@ -179,8 +179,8 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 		if port := (syncer.Port{Name: p.Name, Protocol: p.Protocol, Number: p.Port}); taken || unnamed || !port.Valid() {
 			continue
 		}
-		if p.AppProtocol != nil && !syncer.IsQualifiedName(*p.AppProtocol) {
-			p.AppProtocol = nil
+		if !syncer.IsQualifiedName(p.AppProtocol.Value) {
+			p.AppProtocol = syncer.AppProtocol{}
 		}
 		accepted = append(accepted, p)
 	}

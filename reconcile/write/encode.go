@@ -70,7 +70,7 @@ func service(a *plan.Action, rest *cache.Rest) *corev1.Service {
 		if p.Target.Name != "" {
 			target = intstr.FromString(p.Target.Name)
 		}
-		s.Ports[i] = corev1.ServicePort{Name: p.Name, Protocol: corev1.Protocol(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: target}
+		s.Ports[i] = corev1.ServicePort{Name: p.Name, Protocol: corev1.Protocol(p.Protocol), AppProtocol: p.AppProtocol.Field(), Port: p.Port, TargetPort: target}
 	}
 	return out
 }
@@ -81,7 +81,7 @@ func endpoints(a *plan.Action, rest *cache.Rest) *corev1.Endpoints {
 		subset := corev1.EndpointSubset{Addresses: addresses(in.Ready), NotReadyAddresses: addresses(in.NotReady)}
 		for _, p := range in.Ports {
 			subset.Ports = append(subset.Ports, corev1.EndpointPort{
-				Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol), AppProtocol: appProtocol(p.AppProtocol),
+				Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol), AppProtocol: p.AppProtocol.Field(),
 			})
 		}
 		out.Subsets[i] = subset
@@ -116,7 +116,7 @@ func slice(a *plan.Action, rest *cache.Rest) *discoveryv1.EndpointSlice {
 		out.Endpoints[i] = endpoint(&a.Slice.Endpoints[i])
 	}
 	for i, p := range a.Slice.Ports {
-		out.Ports[i] = discoveryv1.EndpointPort{Name: new(p.Name), Protocol: new(corev1.Protocol(p.Protocol)), Port: new(p.Number), AppProtocol: appProtocol(p.AppProtocol)}
+		out.Ports[i] = discoveryv1.EndpointPort{Name: new(p.Name), Protocol: new(corev1.Protocol(p.Protocol)), Port: new(p.Number), AppProtocol: p.AppProtocol.Field()}
 	}
 	return out
 }
@@ -136,13 +136,6 @@ func objectReference(t syncer.TargetRef) *corev1.ObjectReference {
 		return nil
 	}
 	return &corev1.ObjectReference{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: types.UID(t.UID)}
-}
-
-func appProtocol(p syncer.AppProtocol) *string {
-	if !p.Set {
-		return nil
-	}
-	return new(p.Value)
 }
 
 func optional(s string) *string {

@@ -110,12 +110,9 @@ func (d values) action(kind plan.Kind) plan.Action {
 	case plan.KindService:
 		a.Service = &plan.ServiceSpec{Ports: []syncer.ServicePort{}}
 		for _, p := range d.ports() {
-			port := syncer.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Number, Target: syncer.TargetPort{Number: 1 + int32(d.IntN(65535))}}
+			port := syncer.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Number, Target: syncer.TargetPort{Number: 1 + int32(d.IntN(65535))}, AppProtocol: p.AppProtocol}
 			if d.IntN(2) == 0 {
 				port.Target = syncer.TargetPort{Name: "web"}
-			}
-			if p.AppProtocol.Set {
-				port.AppProtocol = new(p.AppProtocol.Value)
 			}
 			a.Service.Ports = append(a.Service.Ports, port)
 		}
