@@ -102,11 +102,7 @@ func pointers(pods []syncer.Pod) iter.Seq[*syncer.Pod] {
 // Explained is a Service with what becomes of each of its pods.
 type Explained struct {
 	Service *syncer.Service // nil: it is not known
-	// Replicated is false for a Service without a replica: then only Service is set.
-	Replicated bool
-	// Contribution is that of the member, by the tables.
-	Contribution syncer.Contribution
-	// Pods are those that the Service selects, by name.
+	// Pods are those that the Service selects, by name; none of one that is not replicated.
 	Pods []ExplainedPod
 }
 
@@ -122,11 +118,7 @@ func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained) {
 	if svc == nil {
 		return out
 	}
-	out = Explained{Service: svc.value(), Replicated: svc.replicated}
-	if !svc.replicated {
-		return out
-	}
-	out.Contribution = s.compute(svc, now)
+	out.Service = svc.value()
 	options := s.optionsOf(svc, now)
 	for _, p := range svc.pods() {
 		out.Pods = append(out.Pods, ExplainedPod{p, syncer.Explain(out.Service, &p, options)})
