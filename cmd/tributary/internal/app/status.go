@@ -24,7 +24,7 @@ const readyAfter = 15 * time.Second
 // gauges get their values. It reads memory only.
 func (a *App) status() metrics.Status {
 	now := time.Now()
-	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Clusters: a.members(now)}
+	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Clusters: a.set.Status()}
 	loaded := a.running()
 	s.Instance = loaded.Config.Instance
 	s.Config = metrics.ConfigStatus{
@@ -34,27 +34,20 @@ func (a *App) status() metrics.Status {
 	s.Ready = len(s.NotReady) == 0
 	s.Ingress = a.ingressStatus()
 	s.Leader = a.leaderStatus()
+	var oldest map[string]time.Time // change that is not written yet, by member
 	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) {
 		s.Comparing = c.Waiting()
-		s.Lanes, _ = c.Status(now)
+		s.Lanes, oldest = c.Status(now)
 	})
-	s.Sinks = a.sinks.Status()
-	return s
-}
-
-// members are the members as they are, with the age of what is not written yet.
-func (a *App) members(now time.Time) []metrics.ClusterStatus {
-	all := a.set.Status()
-	var oldest map[string]time.Time
-	a.reconciler.Step(func(c *reconcile.Core, _ time.Time) { _, oldest = c.Status(now) })
-	for i := range all {
-		c := &all[i]
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
 		if arrival, waiting := oldest[c.Name]; waiting {
 			c.LagSeconds = max(c.LagSeconds, now.Sub(arrival).Seconds())
 		}
 		c.Since, c.LastContact, c.LastErrorAt, c.CredentialExpires = c.Since.UTC(), c.LastContact.UTC(), c.LastErrorAt.UTC(), c.CredentialExpires.UTC()
 	}
-	return all
+	s.Sinks = a.sinks.Status()
+	return s
 }
 
 // notReady lists what readiness waits for; nothing means ready.
@@ -114,7 +107,7 @@ func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	for _, m := range a.members(time.Now()) {
+	for _, m := range a.set.Status() {
 		if !m.Synced {
 			missing = append(missing, m)
 		}
