@@ -43,7 +43,12 @@ func groupEndpoints(desired []Endpoint) []*sliceGroup {
 		shared := sharedList{listOf(e.Ports), e.Addr.Is6()}
 		g := byList[shared]
 		if g == nil {
-			g, groups = findGroup(groups, familyOf(e.Addr), e.Ports)
+			family, ports := familyOf(e.Addr), sortedPorts(e.Ports)
+			at, found := searchGroup(groups, family, ports)
+			if !found {
+				groups = slices.Insert(groups, at, &sliceGroup{family: family, ports: ports})
+			}
+			g = groups[at]
 			byList[shared] = g
 		}
 		g.wanted = append(g.wanted, e)
@@ -54,17 +59,7 @@ func groupEndpoints(desired []Endpoint) []*sliceGroup {
 	return groups
 }
 
-// findGroup returns the group of a family and ports from groups, which it keeps
-// sorted, adding it if need be.
-func findGroup(groups []*sliceGroup, family Family, ports []Port) (*sliceGroup, []*sliceGroup) {
-	ports = sortedPorts(ports)
-	at, found := searchGroup(groups, family, ports)
-	if !found {
-		groups = slices.Insert(groups, at, &sliceGroup{family: family, ports: ports})
-	}
-	return groups[at], groups
-}
-
+// searchGroup finds the group of a family and ports, or its place among the others.
 func searchGroup(groups []*sliceGroup, family Family, sorted []Port) (at int, found bool) {
 	return slices.BinarySearchFunc(groups, sorted, func(g *sliceGroup, sorted []Port) int {
 		if c := strings.Compare(string(g.family), string(family)); c != 0 {
