@@ -36,15 +36,13 @@ type Cache struct {
 	slices map[syncer.Key][]*Object
 	// streams are the states of the streams by kind.
 	streams [len(Kinds)]stream
-	// synced is closed, by listed, once everything was listed.
+	// synced is closed once everything was listed.
 	synced chan struct{}
-	listed func()
 }
 
 // New returns an empty Cache for an installation.
 func New(instance string, news News) *Cache {
 	c := &Cache{instance: instance, news: news, objects: map[plan.Object]*Object{}, slices: map[syncer.Key][]*Object{}, synced: make(chan struct{})}
-	c.listed = sync.OnceFunc(func() { close(c.synced) })
 	for kind := range c.streams {
 		c.streams[kind] = stream{cache: c, kind: plan.Kind(kind)}
 	}

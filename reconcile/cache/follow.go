@@ -125,8 +125,8 @@ func (s *stream) Listed(all []kube.Versioned[Object], revision uint64) {
 		news[id] = c.lockedSet(c.objects[id], now)
 	}
 	s.at = revision
-	if !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
-		c.listed()
+	if !c.HasSynced() && !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
+		close(c.synced)
 	}
 	c.mu.Unlock()
 	for id, keys := range news {
