@@ -110,11 +110,11 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	}
 	svc.revision = v.Revision
 	now := s.shapeOf(&v.Object)
-	s.specs.release(now.spec) // it is acquired again, or was acquired before
 	if svc.equal(&now) {
+		s.specs.release(now.spec)
 		return nil
 	}
-	return s.changeService(svc, &v.Object)
+	return s.changeService(svc, now)
 }
 
 func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty {
@@ -127,14 +127,14 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 	return []Dirty{{svc.key(), syncer.Addition}}
 }
 
-// changeService replaces the stored version by v.
-func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
+// changeService replaces what the Service says.
+func (s *Store) changeService(svc *service, now shape) []Dirty {
 	was, rules, old := svc.replicated, svc.theirs(), svc.shape
-	if syncer.LabelsOf(v.Selector) != old.selector {
+	if now.selector != old.selector {
 		svc.notePods(func(rec *record) int64 { return int64(rec.since) })
 	}
 	svc.displace()
-	svc.shape = s.shapeOf(v)
+	svc.shape = now
 	s.specs.release(old.spec)
 	delete(svc.ns.services, old.name) // or the map retains the old string
 	svc.ns.services[svc.name] = svc
