@@ -73,7 +73,7 @@ func feed(m *Metrics, cluster string) {
 	answer := func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusTooManyRequests}, nil
 	}
-	transport := m.Transport(RoleMember, cluster)(roundTripper(answer))
+	transport := m.Transport(cluster)(roundTripper(answer))
 	_, _ = transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true", nil))
 }
 

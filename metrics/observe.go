@@ -91,19 +91,13 @@ func (provider) NewRetriesMetric(string) workqueue.CounterMetric {
 	return prometheus.NewCounter(prometheus.CounterOpts{})
 }
 
-// Role tells the clients of members from those of the ingress cluster.
-type Role string
-
-// The roles of API servers.
-const (
-	RoleMember  Role = "member"
-	RoleIngress Role = "ingress"
-)
-
-// Transport returns a wrapper for rest.Config.Wrap that counts the answers of one API server
-// and times them until they begin. cluster is empty for the ingress cluster.
-func (m *Metrics) Transport(role Role, cluster string) func(http.RoundTripper) http.RoundTripper {
-	of := prometheus.Labels{"role": string(role), "member_cluster": cluster}
+// Transport returns a wrapper for rest.Config.Wrap that counts the answers of the API server of a member, or
+// with "" of the ingress cluster, and times them until they begin.
+func (m *Metrics) Transport(member string) func(http.RoundTripper) http.RoundTripper {
+	of := prometheus.Labels{"role": "member", "member_cluster": member}
+	if member == "" {
+		of["role"] = "ingress"
+	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		timed := promhttp.InstrumentRoundTripperDuration(m.requestTook.MustCurryWith(of), next)
 		return transport{promhttp.InstrumentRoundTripperCounter(m.requests.MustCurryWith(of), timed), next}

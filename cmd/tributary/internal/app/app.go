@@ -86,9 +86,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	})
 	a.set = clusters.NewSet(clusters.Options{
 		Dirty: a.dirty, Listed: a.onceListed, Published: a.published, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
-		Wrap: func(member string) func(http.RoundTripper) http.RoundTripper {
-			return a.metrics.Transport(metrics.RoleMember, member)
-		},
+		Wrap: a.metrics.Transport,
 	})
 	a.reconciler = reconcile.New(reconcile.Options{
 		Access: a.ingress.follow, Write: a.ingress.write, Source: a, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
