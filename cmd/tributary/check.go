@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -160,7 +159,7 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 	if err != nil {
 		result, hint := "unreachable", "is the server's address right, and does it run?"
 		switch _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); {
-		case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		case kube.NotAllowed(err):
 			result, hint = "failed", "it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)"
 		case untrusted:
 			hint = "are certificate-authority and tls-server-name of the kubeconfig this server's?"

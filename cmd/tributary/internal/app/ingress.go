@@ -119,9 +119,7 @@ func (a *App) ingressStatus() metrics.IngressStatus {
 	case !s.Synced:
 		s.State = "listing"
 	}
-	if err != nil {
-		s.LastError = err.Error()
-	}
+	s.LastError = text(err)
 	return s
 }
 
