@@ -12,9 +12,6 @@ import (
 // DefaultMaxEndpoints is the customary size of a slice.
 const DefaultMaxEndpoints = 100
 
-// maxSliceEndpoints is the API's limit.
-const maxSliceEndpoints = 1000
-
 // PackOptions say for whom Pack packs.
 type PackOptions struct {
 	// Service is the replica, Cluster the member whose endpoints are packed.
@@ -41,7 +38,7 @@ type PackOptions struct {
 // counts. Rule source: Reconciler in k8s.io/endpointslice.
 func Pack(current []Slice, desired []Endpoint, families []Family, o PackOptions) []Slice {
 	p := packer{PackOptions: o, taken: make(map[string]bool, len(current))}
-	p.MaxEndpoints = min(cmp.Or(max(o.MaxEndpoints, 0), DefaultMaxEndpoints), maxSliceEndpoints)
+	p.MaxEndpoints = cmp.Or(o.MaxEndpoints, DefaultMaxEndpoints)
 	for i := range current {
 		p.taken[current[i].Name] = true
 	}

@@ -79,11 +79,6 @@ func TestPackFillsSlices(t *testing.T) {
 		t.Fatalf("sizes %v, want %v", sliceSizes(got), want)
 	}
 	wantWrites(t, got, Pack(got, endpoints, onlyIPv4, packFor), 0, 0, 0)
-	bigger := packFor
-	bigger.MaxEndpoints = 5000
-	if n := len(Pack(nil, manyEndpoints(2500, httpPort), onlyIPv4, bigger)); n != 3 {
-		t.Errorf("%d slices: the API's limit of 1000 is a limit of ours", n)
-	}
 }
 
 func TestOneFlipIn5000RewritesOneSlice(t *testing.T) {
