@@ -85,8 +85,6 @@ func (r Rules) Decide(pod *Pod) (then Then, rule int) {
 // judgement is how far one pod is trusted as an endpoint, whatever its addresses and ports.
 type judgement struct {
 	grade Grade
-	// absent is true for a pod that a rule excludes.
-	absent bool
 	// ready and serving are the conditions when the grade's class is published.
 	ready, serving bool
 	// next is the moment at which time alone changes the grade; zero: none does.
@@ -106,15 +104,12 @@ const (
 	doubtRule
 )
 
-// judge applies the rows of T6 that concern one pod. publish is the Service's
+// judge applies the rows of T6 that concern one pod that is listed. publish is the Service's
 // publishNotReadyAddresses: with it neither the readiness of a pod nor doubts about it
 // count.
 func judge(pod *Pod, publish bool, o *Options) judgement {
 	then, _ := o.Rules.Decide(pod)
-	switch {
-	case then == ThenAbsent:
-		return judgement{absent: true}
-	case pod.Terminating:
+	if pod.Terminating {
 		return judgement{ready: publish, serving: pod.Ready, doubt: doubtTerminating}
 	}
 	j := judgement{grade: Ready, serving: pod.Ready}
@@ -153,9 +148,8 @@ func (j *judgement) until(pod *Pod, span time.Duration, now time.Time, before, a
 // its ports and its address may still exclude it. ok is false for one that is no endpoint. publish
 // is the Service's PublishNotReadyAddresses.
 func GradeOf(pod *Pod, publish bool, o *Options) (grade Grade, ok bool) {
-	if pod.Terminal || len(pod.IPs) == 0 {
+	if ok, _ := listed(pod, o.Rules); !ok {
 		return NotReady, false
 	}
-	j := judge(pod, publish, o)
-	return j.grade, !j.absent
+	return judge(pod, publish, o).grade, true
 }

@@ -84,10 +84,7 @@ type candidate struct {
 
 // add gathers a pod's addresses unless the pod is out of every endpoint list.
 func (r *computation) add(pod *Pod) {
-	if pod.Terminal || len(pod.IPs) == 0 {
-		return
-	}
-	if then, _ := r.opts.Rules.Decide(pod); then == ThenAbsent {
+	if ok, _ := listed(pod, r.opts.Rules); !ok {
 		return
 	}
 	if _, ok := r.ports.resolve(pod); !ok {
