@@ -34,14 +34,7 @@ func (l Labels) Get(key string) string {
 	return value
 }
 
-// Has reports whether the set has a key.
-func (l Labels) Has(key string) bool {
-	_, found := l.Lookup(key)
-	return found
-}
-
-// Lookup returns the value of a key. With Get and Has it makes Labels what the selectors of
-// apimachinery read.
+// Lookup returns the value of a key.
 func (l Labels) Lookup(key string) (value string, found bool) {
 	for pair := range l.Pairs() {
 		if len(pair) > len(key) && pair[len(key)] == '=' && pair[:len(key)] == key {

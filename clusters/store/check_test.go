@@ -125,7 +125,7 @@ func (c *checker) buckets(ns *namespace) {
 			}
 		}
 		for _, g := range ns.groups {
-			if g.labels.Has(k) {
+			if _, has := g.labels.Lookup(k); has {
 				groups--
 			}
 		}
