@@ -23,7 +23,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -193,7 +192,7 @@ func (g *ground) standBy() *process {
 	})
 	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler)})
 	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default",
-		Events: func() kubernetes.Interface { return nil }, Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
+		Logger: slog.New(slog.NewTextHandler(g.t.Output(), nil))})
 	following, end := context.WithCancel(g.t.Context())
 	leading, resign := context.WithCancel(g.t.Context())
 	var group sync.WaitGroup

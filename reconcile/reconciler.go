@@ -71,7 +71,7 @@ type Permit interface {
 
 // Options set up a Reconciler. All fields must be set.
 type Options struct {
-	// Access is how the ingress cluster is followed, Write how it is written to.
+	// Access is how the ingress cluster is followed, and Events are posted, Write how it is written to.
 	Access, Write *kube.Access
 	Source        Source
 	// Permit is held for each write.
@@ -81,10 +81,7 @@ type Options struct {
 	Metrics Metrics
 	// Instance is the name of the installation.
 	Instance string
-	// Events returns the client of the moment by which conflicts are posted as Kubernetes Events; nil:
-	// there is none.
-	Events func() kubernetes.Interface
-	Logger *slog.Logger
+	Logger   *slog.Logger
 }
 
 // Reconciler compares replicas and writes what differs. All methods are safe for concurrent
@@ -113,7 +110,13 @@ type Reconciler struct {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, announcer: newAnnouncer(o.Events), waiting: make(chan struct{}, 1)}
+	client := func() kubernetes.Interface {
+		if session := o.Access.Current(); session != nil {
+			return session.Clientset()
+		}
+		return nil
+	}
+	r := &Reconciler{opts: o, announcer: newAnnouncer(client), waiting: make(chan struct{}, 1)}
 	r.Cache = cache.New(o.Instance, func(key syncer.Key, object plan.Object, arrived time.Time) {
 		r.Step(func(core *Core, now time.Time) { core.Edited(now, key, object, arrived) })
 	})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
@@ -90,7 +89,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	})
 	a.reconciler = reconcile.New(reconcile.Options{
 		Access: a.ingress.follow, Write: a.ingress.write, Source: a, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
-		Instance: loaded.Config.Instance, Events: a.events, Logger: o.Logger,
+		Instance: loaded.Config.Instance, Logger: o.Logger,
 	})
 	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
 	a.use(&config.Loaded{Config: &config.Config{}}, loaded)
@@ -184,14 +183,6 @@ func (a *App) lead(ctx context.Context) {
 	renewer := &renewer{loaded: a.running, ingress: clientOf(a.ingress.write), version: a.Build.Version, logger: a.Logger, failed: map[string]string{}}
 	group.Go(func() { renewer.run(ctx) })
 	group.Wait()
-}
-
-// events is the client by which Events are posted.
-func (a *App) events() kubernetes.Interface {
-	if session := a.ingress.follow.Current(); session != nil {
-		return session.Clientset()
-	}
-	return nil
 }
 
 // running is the configuration that runs.
