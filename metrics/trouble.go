@@ -38,32 +38,21 @@ type replicaKey struct{ namespace, service string }
 // troubles stores what is wrong with which replica. Its memory is bounded
 // by the replicas in trouble and the addresses they name.
 type troubles struct {
-	mu sync.RWMutex
+	mu sync.Mutex
 	of map[replicaKey]Trouble
 }
 
 // Report replaces what is known to be wrong with a replica. Call it after each
 // comparison, with nothing wrong too, and when the replica is gone.
 func (m *Metrics) Report(namespace, service string, t Trouble) {
-	m.troubles.report(replicaKey{namespace, service}, t)
-}
-
-// report costs one lookup in the usual case: no trouble before and none now.
-func (t *troubles) report(key replicaKey, now Trouble) {
-	t.mu.RLock()
-	_, known := t.of[key]
-	t.mu.RUnlock()
-	if now.empty() && !known {
+	key, all := replicaKey{namespace, service}, &m.troubles
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if t.empty() {
+		delete(all.of, key)
 		return
 	}
-	at := time.Now().UTC()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.empty() {
-		delete(t.of, key)
-		return
-	}
-	t.of[key] = now.since(key, t.of[key], at)
+	all.of[key] = t.since(key, all.of[key], time.Now().UTC())
 }
 
 // since returns the trouble with the times at which each conflict began.
@@ -96,7 +85,7 @@ func shorten(s string) string {
 // status lists as a member is no orphan, though a replica was not compared since.
 func (t *troubles) addTo(s *Status) {
 	orphans := map[string]OrphanStatus{}
-	t.mu.RLock()
+	t.mu.Lock()
 	for _, one := range t.of {
 		s.Conflicts = append(s.Conflicts, one.Conflicts...)
 		s.Rejected = append(s.Rejected, one.Rejected...)
@@ -112,7 +101,7 @@ func (t *troubles) addTo(s *Status) {
 			s.OrphanReplicas++
 		}
 	}
-	t.mu.RUnlock()
+	t.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(orphans)) {
 		s.Orphans = append(s.Orphans, orphans[name])
 	}
