@@ -6,7 +6,6 @@ package metrics
 import (
 	"log/slog"
 	"math/bits"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,11 +69,10 @@ func (m *Metrics) register(o Options) {
 	m.queueDepth, m.queueAdds = queueDepth.gauge(r), queueAdds.counter(r)
 	m.queueDuration, m.queueWork = queueDuration.histogram(r), queueWork.histogram(r)
 	m.queueUnfinished, m.queueLongestRun = queueUnfinished.gauge(r), queueLongest.gauge(r)
-	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		puller{m},
+		puller{m, o.Version, o.Revision},
 	)
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("refused")
