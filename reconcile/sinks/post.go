@@ -82,13 +82,16 @@ func (c *client) send(ctx context.Context, method string, body []byte) outcome {
 	return judge(resp)
 }
 
+// errCredentials is why a receiver does not let us in.
+var errCredentials = errors.New("these credentials are not the ones that it expects")
+
 // judge says what an answer means.
 func judge(resp *http.Response) outcome {
 	status := resp.StatusCode
 	o := outcome{result: resultServerError, err: fmt.Errorf("it answers %d %s", status, http.StatusText(status))}
 	switch status {
 	case http.StatusUnauthorized:
-		o.err = fmt.Errorf("%w: these credentials are not the ones that it expects", o.err)
+		o.err = fmt.Errorf("%w: %w", o.err, errCredentials)
 	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		o.result = resultRefused
 	case http.StatusTooManyRequests:
@@ -153,10 +156,8 @@ func (c *client) transport() (http.RoundTripper, error) {
 func Check(ctx context.Context, url string, a Auth) error {
 	o := (&client{url: url, auth: a}).send(ctx, http.MethodHead, nil)
 	switch o.result {
-	case resultRefused, resultThrottled:
-		return nil
-	case resultServerError:
-		if !strings.Contains(o.err.Error(), "credentials") {
+	case resultRefused, resultThrottled, resultServerError:
+		if !errors.Is(o.err, errCredentials) {
 			return nil
 		}
 	}
