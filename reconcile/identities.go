@@ -53,17 +53,21 @@ func NewIdentities(access *kube.Access, permit Permit, namespace, instance strin
 	}
 }
 
-// Of returns the UID by which a member is known, "" if by none. It waits until the record was
-// read; the error is ctx's.
-func (i *Identities) Of(ctx context.Context, member string) (uid string, err error) {
+// Wait waits until the record was read. The error is ctx's.
+func (i *Identities) Wait(ctx context.Context) error {
 	select {
 	case <-i.read:
+		return nil
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return ctx.Err()
 	}
+}
+
+// Known returns the UID by which a member is known, "" if by none.
+func (i *Identities) Known(member string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.uids[member], nil
+	return i.uids[member]
 }
 
 // Found records which cluster a member was found to be, where that was not known. The leader

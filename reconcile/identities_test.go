@@ -57,7 +57,7 @@ func TestIdentities(t *testing.T) {
 		standby := g.start()
 		standby.revoke()
 		j, changedThere, stopThere := g.identified(standby)
-		if uid, err := i.Of(g.t.Context(), "a"); uid != "" || err != nil {
+		if err, uid := i.Wait(g.t.Context()), i.Known("a"); uid != "" || err != nil {
 			t.Errorf("known by %q, %v", uid, err)
 		}
 		j.Found("a", "uid-a")
@@ -75,7 +75,7 @@ func TestIdentities(t *testing.T) {
 		g.pass(identitiesEvery)
 		i.Found("a", "uid-x")
 		g.quiet(time.Minute)
-		if uid, _ := j.Of(g.t.Context(), "b"); uid != "uid-b" {
+		if uid := j.Known("b"); uid != "uid-b" {
 			t.Errorf("a standby knows b by %q", uid)
 		}
 		apitest.Edit(t, g.server, "own", "tributary-identities.default", func(m *corev1.ConfigMap) { delete(m.Data, "a") })
@@ -113,12 +113,12 @@ func TestIdentitiesWithoutARecord(t *testing.T) {
 		}
 		g.server.Intercept(nil)
 		g.server.Allow(func(r apitest.Request) bool { return r.Resource != "configmaps" })
-		if uid, err := i.Of(g.t.Context(), "a"); uid != "" || err != nil {
+		if err, uid := i.Wait(g.t.Context()), i.Known("a"); uid != "" || err != nil {
 			t.Errorf("known by %q, %v", uid, err)
 		}
 		i.Found("a", "uid-a")
 		g.pass(time.Minute)
-		if uid, _ := i.Of(g.t.Context(), "a"); uid != "uid-a" {
+		if uid := i.Known("a"); uid != "uid-a" {
 			t.Errorf("found and forgotten: %q", uid)
 		}
 		stop()

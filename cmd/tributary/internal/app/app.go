@@ -83,15 +83,16 @@ func New(watcher *config.Watcher, o Options) *App {
 		Instance: loaded.Config.Instance, Version: o.Build.Version, Hold: a.permit.Hold, Logger: o.Logger,
 		Observe: a.metrics.SinkRequest,
 	})
+	recorded := func(member string) { a.set.Recorded(member) } // of the set that is made with them
+	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, recorded, o.Logger)
 	a.set = clusters.NewSet(clusters.Options{
-		Dirty: a.dirty, Listed: a.onceListed, Published: a.published, Identity: a.identity, Learned: a.learned, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
+		Dirty: a.dirty, Listed: a.onceListed, Published: a.published, Identity: a.identities.Known, Learned: a.identities.Found, NativeLag: a.metrics.NativeLag, Version: o.Build.Version, Logger: o.Logger,
 		Wrap: a.metrics.Transport,
 	})
 	a.reconciler = reconcile.New(reconcile.Options{
 		Access: a.ingress.follow, Write: a.ingress.write, Source: a, Permit: a.permit, Sinks: a.sinks, Metrics: a.metrics,
 		Instance: loaded.Config.Instance, Logger: o.Logger,
 	})
-	a.identities = reconcile.NewIdentities(a.ingress.write, a.permit, loaded.Config.Namespace, loaded.Config.Instance, a.set.Recorded, o.Logger)
 	a.use(&config.Loaded{Config: &config.Config{}}, loaded)
 	return a
 }
@@ -158,8 +159,8 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 	group.Go(func() { a.reconciler.Follow(ctx) })
 	group.Go(func() { a.identities.Run(ctx) })
 	group.Go(func() {
-		if _, err := a.identities.Of(ctx, ""); err != nil {
-			return // ctx has ended
+		if a.identities.Wait(ctx) != nil {
+			return
 		}
 		a.applyMembers(true)
 		close(a.joined)

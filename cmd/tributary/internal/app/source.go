@@ -73,13 +73,6 @@ func (a *App) published(ctx context.Context, name string) member.Published {
 	return a.reconciler.Cache.Published(name, func(namespace string) int { return replicas.Place(namespace, name) })
 }
 
-// identity is the UID by which a member is on record, and learned records it.
-func (a *App) identity(name string) string {
-	uid, _ := a.identities.Of(context.Background(), name) // which was read before members were made
-	return uid
-}
-func (a *App) learned(name, uid string) { a.identities.Found(name, uid) }
-
 // compareAll has every replica compared.
 func (a *App) compareAll(event string) {
 	a.reconciler.Step(func(c *reconcile.Core, now time.Time) { c.AddAll(now, event) })
