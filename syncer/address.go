@@ -5,6 +5,7 @@ package syncer
 
 import (
 	"bytes"
+	"cmp"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -80,13 +81,7 @@ func rankAddr(addr netip.Addr) addrRank {
 // compareRanked is CompareAddr for callers that keep the ranks.
 func compareRanked(rankA addrRank, a netip.Addr, rankB addrRank, b netip.Addr) int {
 	if rankA != 0 && rankB != 0 {
-		switch {
-		case rankA < rankB:
-			return -1
-		case rankA > rankB:
-			return 1
-		}
-		return 0
+		return cmp.Compare(rankA, rankB)
 	}
 	var x, y [64]byte
 	return bytes.Compare(a.AppendTo(x[:0]), b.AppendTo(y[:0]))

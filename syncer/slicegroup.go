@@ -4,6 +4,7 @@
 package syncer
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -62,10 +63,7 @@ func groupEndpoints(desired []Endpoint) []*sliceGroup {
 // searchGroup finds the group of a family and ports, or its place among the others.
 func searchGroup(groups []*sliceGroup, family Family, sorted []Port) (at int, found bool) {
 	return slices.BinarySearchFunc(groups, sorted, func(g *sliceGroup, sorted []Port) int {
-		if c := strings.Compare(string(g.family), string(family)); c != 0 {
-			return c
-		}
-		return slices.CompareFunc(g.ports, sorted, Port.Compare)
+		return cmp.Or(strings.Compare(string(g.family), string(family)), slices.CompareFunc(g.ports, sorted, Port.Compare))
 	})
 }
 

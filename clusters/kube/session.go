@@ -52,10 +52,7 @@ type Session struct {
 // changed. Its QPS is ignored: there is no limit of requests on our side.
 // The error wraps ErrOtherCluster where another cluster answers.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
-	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin}
-	if s.pin == nil {
-		s.pin = NewPin("")
-	}
+	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: cmp.Or(o.Pin, NewPin(""))}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
 	cfg.ContentType = runtime.ContentTypeProtobuf

@@ -224,13 +224,7 @@ const (
 // Earlier returns the cause that a change names if it gathers both: a live one
 // before others, then the one that arrived first.
 func Earlier(a, b Cause) Cause {
-	switch {
-	case a.Live != b.Live:
-		if a.Live {
-			return a
-		}
-		return b
-	case b.Arrival.Before(a.Arrival):
+	if b.Live && !a.Live || b.Live == a.Live && b.Arrival.Before(a.Arrival) {
 		return b
 	}
 	return a
