@@ -20,13 +20,12 @@ type Expected struct {
 
 // Expect returns what the member's own controller makes of a contribution that was
 // computed by upstream's rules alone, from pods as the member shows them. capacity
-// is how many addresses it writes at most. ok is false where that cannot be known,
+// is how many addresses it writes at most. ok is false where there is no contribution, or that cannot be known,
 // so that there is nothing to compare (docs/semantics.md says why upstream errs
 // there): the API server refuses all that upstream makes of the Service (D2, D5, D6),
 // and its Endpoints stay as they were.
 func Expect(c *syncer.Contribution, capacity int) (expected Expected, ok bool) {
-	svc := c.Service
-	if svc == nil || svc.Selector == nil || len(c.Rejected) > 0 {
+	if c == nil || c.Service == nil || c.Service.Selector == nil || len(c.Rejected) > 0 {
 		return Expected{}, false
 	}
 	all := syncer.Subsets(c.Endpoints)
@@ -34,7 +33,7 @@ func Expect(c *syncer.Contribution, capacity int) (expected Expected, ok bool) {
 	if truncated && len(subsets) < len(all) || slices.ContainsFunc(subsets, lacksNode) {
 		return Expected{}, false
 	}
-	return Expected{Addresses: Of(subsets), Publishes: svc.PublishNotReadyAddresses}, true
+	return Expected{Addresses: Of(subsets), Publishes: c.Service.PublishNotReadyAddresses}, true
 }
 
 func lacksNode(s syncer.Subset) bool {

@@ -51,12 +51,7 @@ func (o *Observer) Ours(service syncer.Key, arrived time.Time) {
 		return
 	}
 	o.measure(func() (time.Duration, bool) {
-		var expected Expected
-		c := o.compute(service)
-		there := c != nil
-		if there {
-			expected, there = Expect(c, syncer.EndpointsCapacity)
-		}
+		expected, there := Expect(o.compute(service), syncer.EndpointsCapacity)
 		return o.tracker.Ours(service, expected, there, arrived)
 	})
 }
