@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -60,9 +59,9 @@ func (a *announcer) run(ctx context.Context) {
 
 // announce has an Event posted about a replica when what is wrong with it changes. A namespace
 // that may not be written to gets none.
-func (a *announcer) announce(c *Comparison, conflicts []metrics.Conflict) {
+func (a *announcer) announce(c *Comparison) {
 	var reasons, messages []string
-	for _, one := range conflicts {
+	for _, one := range c.trouble.Conflicts {
 		reasons, messages = append(reasons, one.Reason+" "+one.Cluster), append(messages, one.Reason+": "+one.Message)
 	}
 	now, was := strings.Join(reasons, "; "), a.said[c.Replica]

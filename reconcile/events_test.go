@@ -41,13 +41,15 @@ func TestEvents(t *testing.T) {
 		running.Go(func() { a.run(ctx) })
 		synctest.Wait()
 		for _, conflicts := range [][]metrics.Conflict{conflict, conflict, nil, nil} {
-			a.announce(c, conflicts)
+			c.trouble.Conflicts = conflicts
+			a.announce(c)
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
 		cancel()
 		running.Wait()
-		a.announce(c, conflict)
+		c.trouble.Conflicts = conflict
+		a.announce(c)
 		synctest.Wait()
 		posted, err := client.CoreV1().Events(web.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -198,7 +198,7 @@ func (r *Reconciler) compare() bool {
 	}
 	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, c.trouble)
 	if c.leads {
-		r.announcer.announce(c, c.trouble.Conflicts)
+		r.announcer.announce(c)
 	}
 	for _, one := range c.ended {
 		r.opts.Metrics.Change(one)
