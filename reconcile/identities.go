@@ -46,9 +46,8 @@ type Identities struct {
 // changed is called with a member whose line was removed or changed: it is to be followed
 // anew.
 func NewIdentities(access *kube.Access, permit Permit, namespace, instance string, changed func(member string), logger *slog.Logger) *Identities {
-	labels := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance}
 	return &Identities{
-		access: access, permit: permit, meta: metav1.ObjectMeta{Namespace: namespace, Name: "tributary-identities." + instance, Labels: labels},
+		access: access, permit: permit, meta: metav1.ObjectMeta{Namespace: namespace, Name: "tributary-identities." + instance, Labels: syncer.OwnLabels(instance)},
 		changed: changed, logger: logger, read: make(chan struct{}), uids: map[string]string{},
 	}
 }

@@ -52,3 +52,8 @@ const (
 	// labelZone, on a pod, is the zone of its node.
 	labelZone = "topology.kubernetes.io/zone"
 )
+
+// OwnLabels are the labels of all that an installation owns in the ingress cluster, as a map of the caller's.
+func OwnLabels(instance string) map[string]string {
+	return map[string]string{LabelManagedBy: ManagedBy, LabelInstance: instance}
+}

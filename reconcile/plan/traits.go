@@ -32,7 +32,7 @@ type traits struct {
 
 // traits are those of an object; source is nil where it is unknown, member whose a slice is.
 func (s *Settings) traits(kind Kind, key syncer.Key, member string, source *syncer.Service) traits {
-	t := traits{left: source == nil, marks: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: s.Instance}}
+	t := traits{left: source == nil, marks: syncer.OwnLabels(s.Instance)}
 	switch kind {
 	case KindEndpoints:
 		t.marks[syncer.LabelSkipMirror], t.marks[syncer.LabelHeadless] = "true", ""

@@ -32,9 +32,7 @@ func Render(a *plan.Action, instance string) runtime.Object {
 	case plan.KindEndpointSlice:
 		return slice(a, rest)
 	}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Name, Labels: map[string]string{
-		syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance,
-	}}}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Name, Labels: syncer.OwnLabels(instance)}}
 }
 
 // objectMeta is the metadata of an object to write. With an update goes the UID: a server

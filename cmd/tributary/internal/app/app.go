@@ -24,6 +24,7 @@ import (
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 // Options say what an App is. All exported fields must be set.
@@ -127,7 +128,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup
 	leading.Go(func() {
-		a.ingress.ownNamespace(ctx, loaded.Config.Namespace, labelsOf(loaded.Config))
+		a.ingress.ownNamespace(ctx, loaded.Config.Namespace, syncer.OwnLabels(loaded.Config.Instance))
 		a.elector.Load().Run(ctx, a.lead)
 	})
 	<-ctx.Done()

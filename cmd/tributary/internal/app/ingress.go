@@ -158,14 +158,9 @@ const LeasePrefix = "tributary-leader."
 func (a *App) newElector(loaded *config.Loaded, address string) *leader.Elector {
 	c := loaded.Config
 	return leader.New(leader.Options{
-		Client: clientOf(a.ingress.elect), Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(address), Labels: labelsOf(c),
+		Client: clientOf(a.ingress.elect), Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(address), Labels: syncer.OwnLabels(c.Instance),
 		LeaseDuration: c.LeaderElection.LeaseDuration.Value(), Disabled: !c.LeaderElection.Enabled, Permit: a.permit, Logger: a.Logger,
 	})
-}
-
-// labelsOf are those of what is ours beside replicas.
-func labelsOf(c *config.Config) map[string]string {
-	return map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: c.Instance}
 }
 
 // holder is the name by which this process holds the Lease. It outlasts a restart in place, so that a process waits for
