@@ -43,7 +43,7 @@ func written() record.Change {
 // fed returns Metrics into which every method has been called once, so that
 // every family has a series.
 func fed() *Metrics {
-	m := New(Options{Version: "v0.1.0", Revision: "abc", Status: exampleStatus})
+	m := New(Options{Revision: "abc", Status: exampleStatus})
 	feed(m, "idc-a")
 	m.Write("Endpoints", "update", WriteOK)
 	m.SinkRequest("slb", "ok")

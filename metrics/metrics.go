@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Logger gets one line per change; nil: none does.
 	Logger *slog.Logger
-	// Version and Revision are shown by build_info.
-	Version, Revision string
+	// Revision is shown by build_info, with the version of the status.
+	Revision string
 	// Export, if any, is called with every record that is reported. It must not wait.
 	Export func(*record.Change)
 	// Status is called at every scrape for the value of the gauges. It must be
@@ -72,7 +72,7 @@ func (m *Metrics) register(o Options) {
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		puller{m, o.Version, o.Revision},
+		puller{m, o.Revision},
 	)
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("refused")

@@ -116,8 +116,8 @@ func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 // puller makes gauges of the status at scrape time: there is no second state,
 // and a cluster that is gone has no series.
 type puller struct {
-	m                 *Metrics
-	version, revision string
+	m        *Metrics
+	revision string
 }
 
 // Describe implements prometheus.Collector. It describes nothing: which gauges there are depends on what there is.
@@ -132,7 +132,7 @@ func (p puller) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(f.desc(), prometheus.GaugeValue, value, labels...)
 	})
 	s := p.m.whole()
-	emit(buildInfo, 1, p.version, p.revision, runtime.Version())
+	emit(buildInfo, 1, s.Version, p.revision, runtime.Version())
 	emit.process(&s)
 	for i := range s.Clusters {
 		emit.cluster(&s.Clusters[i], s.Time)

@@ -30,7 +30,7 @@ type Fleet struct {
 // NewFleet returns a fleet with five members, one of which is in trouble, and the last few hundred changes.
 func NewFleet() *Fleet {
 	f := &Fleet{random: rand.New(rand.NewPCG(5, 1)), status: exampleStatus(time.Now().UTC())}
-	f.Metrics = metrics.New(metrics.Options{Version: "v0.1.0", Status: f.currentStatus})
+	f.Metrics = metrics.New(metrics.Options{Status: f.currentStatus})
 	f.trouble()
 	now := time.Now()
 	for i := range 420 {

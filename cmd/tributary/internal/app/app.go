@@ -78,7 +78,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	a := &App{Options: o, started: time.Now(), watcher: watcher, permit: &leader.Permit{}, joined: make(chan struct{})}
 	a.loaded.Store(loaded)
 	a.loadedAt.Store(&a.started)
-	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Export: o.export, Status: a.status})
+	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Revision: o.Build.Commit, Export: o.export, Status: a.status})
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
 	a.sinks = sinks.New(sinks.Options{
 		Instance: loaded.Config.Instance, Version: o.Build.Version, Hold: a.permit.Hold, Logger: o.Logger,
