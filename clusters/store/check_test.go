@@ -14,14 +14,13 @@ import (
 // check derives every index and count from the pods and Services anew and
 // compares. Tests call it after each step.
 func (s *Store) check() error {
-	c := checker{store: s, nodes: map[string]int{}, templates: map[string]int{}, specs: map[string]int{}}
+	c := checker{store: s, templates: map[string]int{}, specs: map[string]int{}}
 	for name, ns := range s.namespaces {
 		c.expect(name == ns.name && len(ns.pods)+len(ns.services) > 0, "namespace %s is empty or misnamed %s", name, ns.name)
 		c.groups(ns)
 		c.services(ns)
 		c.buckets(ns)
 	}
-	expectUsers(&c, "nodes", s.nodes, c.nodes)
 	expectUsers(&c, "templates", s.templates, c.templates)
 	expectUsers(&c, "specs", s.specs, c.specs)
 	for key := range s.endpoints {
@@ -41,9 +40,9 @@ func expectUsers[T any](c *checker, what string, table shared[T], want map[strin
 }
 
 type checker struct {
-	store                   *Store
-	nodes, templates, specs map[string]int
-	faults                  []error
+	store            *Store
+	templates, specs map[string]int
+	faults           []error
 }
 
 func (c *checker) expect(ok bool, format string, args ...any) {
@@ -66,9 +65,6 @@ func (c *checker) groups(ns *namespace) {
 	for name, rec := range ns.pods {
 		c.expect(rec.name == name, "%s: filed under %s", rec.name, name)
 		c.templates[rec.template.text]++
-		if rec.node != nil {
-			c.nodes[rec.node.text]++
-		}
 	}
 }
 

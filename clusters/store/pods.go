@@ -86,7 +86,7 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	ns, group, old := rec.group.ns, rec.group, rec.pod()
 	ns.leave(rec)
 	delete(ns.pods, rec.name)
-	s.release(rec)
+	s.templates.release(rec.template)
 	var dirty []Dirty
 	for _, svc := range group.services.list {
 		svc.trigger.Note(rec.name, int64(rec.since))
@@ -107,25 +107,13 @@ func affected(list []Dirty, svc *service, effect syncer.Effect) []Dirty {
 
 // fill copies a pod into a record, but for its labels.
 func (s *Store) fill(rec *record, p *syncer.Pod) {
-	former := *rec
+	former := rec.template
 	rec.fill(p)
 	var room [256]byte
-	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func(string) template {
+	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func() template {
 		return template{matches: p.Matches, ports: slices.Clone(p.Ports), subdomain: p.Subdomain}
 	})
-	rec.node = nil
-	if p.NodeName != "" {
-		rec.node = s.nodes.acquire(append(room[:0], p.NodeName...), func(text string) string { return text })
-	}
-	s.release(&former)
-}
-
-// release releases what a record shares.
-func (s *Store) release(rec *record) {
-	if rec.template != nil {
-		s.templates.release(rec.template)
-	}
-	if rec.node != nil {
-		s.nodes.release(rec.node)
+	if former != nil {
+		s.templates.release(former)
 	}
 }

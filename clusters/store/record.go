@@ -6,6 +6,7 @@ package store
 import (
 	"net/netip"
 	"slices"
+	"unique"
 
 	"tributary.dev/tributary/internal/uid"
 	"tributary.dev/tributary/syncer"
@@ -18,7 +19,7 @@ type record struct {
 	uid      uid.Packed
 	addr     [16]byte
 	group    *group
-	node     *entry[string] // nil: none
+	node     unique.Handle[string] // its name; "" is none
 	template *entry[template]
 	odd      *odd // nil for a usual pod
 	revision uint64
@@ -59,7 +60,7 @@ func flagIf(so bool, flag flags) flags {
 
 // fill copies a pod, but for its name and group.
 func (rec *record) fill(p *syncer.Pod) {
-	rec.since = uint32(p.ReadySince)
+	rec.node, rec.since = unique.Make(p.NodeName), uint32(p.ReadySince)
 	rec.flags = flagIf(p.Ready, ready) | flagIf(p.WasReady, wasReady) | flagIf(p.Terminating, terminating) |
 		flagIf(p.Terminal, terminal) | flagIf(p.NodeSilent, nodeSilent) | flagIf(p.HostNetwork, hostNetwork)
 	var o odd
@@ -97,12 +98,9 @@ func (rec *record) view(ip *[1]syncer.PodIP) syncer.Pod {
 	p := syncer.Pod{
 		Key:    syncer.Key{Namespace: rec.group.ns.name, Name: rec.name},
 		Labels: rec.group.labels, ReadySince: int64(rec.since), Matches: rec.template.value.matches,
-		Ports: rec.template.value.ports, Subdomain: rec.template.value.subdomain,
+		Ports: rec.template.value.ports, Subdomain: rec.template.value.subdomain, NodeName: rec.node.Value(),
 		Ready: f.has(ready), WasReady: f.has(wasReady), Terminating: f.has(terminating),
 		Terminal: f.has(terminal), NodeSilent: f.has(nodeSilent), HostNetwork: f.has(hostNetwork),
-	}
-	if rec.node != nil {
-		p.NodeName = rec.node.value
 	}
 	if f.has(hostnameNamed) {
 		p.Hostname = rec.name

@@ -78,7 +78,7 @@ func (s *Store) shapeOf(v *syncer.Service) shape {
 		name: text[:len(v.Name)], uid: text[len(v.Name):ip], clusterIP: text[ip:],
 		created: v.Created, labels: syncer.LabelsOf(v.Labels), selector: syncer.LabelsOf(v.Selector),
 		annotations: maps.Clone(v.Annotations),
-		spec:        s.specs.acquire(appendSpec(room[:0], v), func(string) spec { return specOf(v) }),
+		spec:        s.specs.acquire(appendSpec(room[:0], v), func() spec { return specOf(v) }),
 	}
 }
 

@@ -20,12 +20,11 @@ type entry[T any] struct {
 }
 
 // acquire returns the entry of a text, which make fills if there is none.
-func (t shared[T]) acquire(text []byte, make func(text string) T) *entry[T] {
+func (t shared[T]) acquire(text []byte, make func() T) *entry[T] {
 	e := t[string(text)]
 	if e == nil {
-		own := string(text)
-		e = &entry[T]{text: own, value: make(own)}
-		t[own] = e
+		e = &entry[T]{text: string(text), value: make()}
+		t[e.text] = e
 	}
 	e.users++
 	return e

@@ -32,7 +32,6 @@ type Store struct {
 	namespaces map[string]*namespace
 	endpoints  byHand[HandEndpoints]
 	slices     byHand[HandSlice]
-	nodes      shared[string]
 	// templates and specs are what pods of one template, and Services of one shape, share.
 	templates shared[template]
 	specs     shared[spec]
@@ -45,7 +44,6 @@ func New(options Options) *Store {
 		namespaces: map[string]*namespace{},
 		endpoints:  byHand[HandEndpoints]{},
 		slices:     byHand[HandSlice]{},
-		nodes:      shared[string]{},
 		templates:  shared[template]{},
 		specs:      shared[spec]{},
 	}
