@@ -225,7 +225,7 @@ func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 		}
 		all = slices.Grow(all, len(one.published))
 		for _, e := range one.published {
-			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) {
+			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating && !m.servesElsewhere(one, &e)) {
 				all = append(all, e)
 			}
 		}
@@ -248,6 +248,16 @@ func (m *merger) endpoints(d *Desired, source *syncer.Service) {
 		content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	}
 	d.endpoints = &wish{traits: m.settings.traits(KindEndpoints, m.key, "", source), trigger: m.trigger(), endpoints: content}
+}
+
+// servesElsewhere reports whether another member publishes an endpoint as ready: several name one address where
+// they are one cluster, or write it by hand.
+func (m *merger) servesElsewhere(than *member, e *syncer.Endpoint) bool {
+	return slices.ContainsFunc(m.members, func(one *member) bool {
+		return one != than && slices.ContainsFunc(on(one.published, e.Addr), func(o syncer.Endpoint) bool {
+			return o.Ready && o.In(syncer.KindEndpoints) && o.Target.UID == e.Target.UID
+		})
+	})
 }
 
 // trigger is the time of the first of several changes.

@@ -18,7 +18,7 @@ import (
 // TestStories plays the stories of testdata/stories: each step changes what members contribute, what is
 // asked for, the current objects or what the server refuses; then the replica is compared, and the
 // actions are carried out, until nothing is left to do. What a line may say is in Apply; an address is
-// followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve.
+// followed by "!" if it is not ready, "~" if it terminates, "?" if it is of the reserve, "=" if it names no pod.
 func TestStories(t *testing.T) {
 	stories.Play(t, func(t *testing.T) stories.Story {
 		s := &story{world: newWorld(t), shares: map[string]syncer.Share{}, settings: settings(), rounds: 20, less: map[Object]bool{}}

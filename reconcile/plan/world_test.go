@@ -287,7 +287,7 @@ func source(member string, created int64, ports ...string) *syncer.Service {
 }
 
 // endpoints reads addresses, each followed by "!" if it is not ready, "~" if it terminates, "?" if
-// it is of the reserve, "@N" for the N-th pod that has it.
+// it is of the reserve, "=" if it names no pod, "@N" for the N-th pod that has it.
 func endpoints(member string, svc *syncer.Service, texts ...string) syncer.Contribution {
 	c := syncer.Contribution{Service: svc, Families: svc.IPFamilies}
 	var ports []syncer.Port
@@ -296,7 +296,7 @@ func endpoints(member string, svc *syncer.Service, texts ...string) syncer.Contr
 	}
 	for _, text := range texts {
 		text, nth, _ := strings.Cut(text, "@")
-		addr := netip.MustParseAddr(strings.TrimRight(text, "!~?"))
+		addr := netip.MustParseAddr(strings.TrimRight(text, "!~?="))
 		e := syncer.Endpoint{Addr: addr, Ports: ports, Grade: syncer.Ready, Ready: true, Serving: true,
 			Target: syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "pod-" + addr.String()}, UID: member + "-" + addr.String() + nth}}
 		switch text[len(text)-1] {
@@ -306,6 +306,9 @@ func endpoints(member string, svc *syncer.Service, texts ...string) syncer.Contr
 			e.Grade, e.Ready, e.Terminating = syncer.NotReady, false, true
 		case '?':
 			e.Grade = syncer.Reserve
+		}
+		if strings.Contains(text, "=") {
+			e.Target = syncer.TargetRef{}
 		}
 		c.Endpoints = append(c.Endpoints, e)
 	}
