@@ -184,11 +184,16 @@ func (s *State) expel(by *syncer.Pod, o *step) {
 			}
 			q.addrs = slices.DeleteFunc(q.addrs, func(lost netip.Addr) bool { return lost == addr })
 			c := &Cause{Kind: Pods.String(), Key: key, UID: q.UID, Event: "missing", Arrived: s.now}
-			for _, d := range s.tables.RemovePod(key) {
-				s.publishedIn[key] = append(s.publishedIn[key], d.Replica)
-			}
+			s.unread(key)
 			o.touch(s.publishedIn[key], c)
 		}
+	}
+}
+
+// unread takes a pod that is asked for out of its table.
+func (s *State) unread(key syncer.Key) {
+	for _, d := range s.tables.RemovePod(key) {
+		s.publishedIn[key] = append(s.publishedIn[key], d.Replica)
 	}
 }
 

@@ -131,7 +131,8 @@ func (s *State) Step(now time.Time, e Event) Effects {
 func (s *State) wholly(st *stream, e Event, o *step) {
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
-		s.pods.listed(st, &e, s.rematch(st, e.Rules, o), o)
+		s.pods.listed(st, &e, st.rules != e.Rules, o)
+		s.rematch(st, e.Rules, o)
 		s.reuse(o)
 	case Listed[syncer.Service]:
 		s.listedServices(st, &e, o)

@@ -4,6 +4,7 @@
 package member
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -146,8 +147,9 @@ func (s *story) configure(items []string) error {
 			c.Options.HoldSilentNodes = d
 		case "namespaces":
 			c.Namespaces = strings.Split(value, ",")
-		case "rule": // bit 0, which says NotReady, or Ready for "rule=ready"
-			c.Rules = &oneRule{map[bool]syncer.Then{false: syncer.ThenNotReady, true: syncer.ThenReady}[value == "ready"]}
+		case "rule": // bit 0, which says NotReady, unless "rule=ready" or "rule=absent"
+			then := map[string]syncer.Then{"ready": syncer.ThenReady, "absent": syncer.ThenAbsent}[value]
+			c.Rules = &oneRule{cmp.Or(then, syncer.ThenNotReady)}
 		default:
 			return fmt.Errorf("unknown setting %q", name)
 		}

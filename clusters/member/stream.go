@@ -83,16 +83,20 @@ func (s *State) sight(o *step) {
 	}
 }
 
-// rematch switches to the rules that a list of pods was matched with (T7), and reports whether
-// they differ from those before.
-func (s *State) rematch(st *stream, to Rules, o *step) bool {
+// rematch switches to the rules that a list of pods was matched with (T7). Pods that are asked for were
+// matched with those before: of them counts what is published.
+func (s *State) rematch(st *stream, to Rules, o *step) {
 	if st.rules == to {
-		return false
+		return
+	}
+	for of := range s.asking.open {
+		if of.kind == Pods && s.stream(Pods, of.key.Namespace) == st {
+			s.unread(of.key)
+		}
 	}
 	st.rules = to
 	s.tables.Configure(s.storeOptions())
 	s.regrade(st, "Config", "configured", o)
-	return true
 }
 
 // regrade has all replicas compared whose pods a stream covers, because their grades may have changed;
