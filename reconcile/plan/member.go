@@ -123,22 +123,20 @@ func (m *member) read(apart bool) {
 func (m *merger) readEndpoints() {
 	starts := !slices.ContainsFunc(m.members, func(one *member) bool { return one.Listed })
 	for _, e := range endpointsIn(m.now.Endpoints.Subsets) {
-		sliced := false
-		for _, one := range m.members {
-			published, here := one.inSlices()[e.Addr], e
-			for _, s := range published {
+		having := slices.DeleteFunc(slices.Clone(m.members), func(one *member) bool { return len(one.inSlices()[e.Addr]) == 0 })
+		for _, one := range having {
+			here := e
+			for _, s := range one.inSlices()[e.Addr] {
 				// Which reserves serve is decided anew; of ready ones a slice alone tells whether they serve or terminate.
-				if s.Target == e.Target && (s.Grade == syncer.Reserve || s.Ready && e.Ready) {
+				// Of several members that have the address, one whose slice says not ready is not the one that serves.
+				if s.Target == e.Target && (s.Grade == syncer.Reserve || s.Ready && e.Ready || !s.Ready && len(having) > 1) {
 					here.Grade, here.Ready, here.Serving, here.Terminating = s.Grade, s.Ready, s.Serving, s.Terminating
 				}
 			}
-			if len(published) > 0 {
-				sliced = true
-				one.retain(here)
-			}
+			one.retain(here)
 		}
 		for _, one := range m.members {
-			if !sliced && (starts || one.Listed || len(one.slices) > 0 && e.Target.UID == "") && one.retain(e) {
+			if len(having) == 0 && (starts || one.Listed || len(one.slices) > 0 && e.Target.UID == "") && one.retain(e) {
 				break
 			}
 		}
