@@ -262,7 +262,7 @@ func (w *world) lost(a *attempt, at place, now view) {
 }
 
 // waited checks how many other writes preceded the removal of a dead endpoint, while nothing was
-// in the way. A restored store has again what was removed before.
+// in the way, not even a request for the same object. A restored store has again what was removed before.
 func (w *world) waited(a *attempt, at place) {
 	p, pod := a.process, w.pods[at.uid]
 	m := p.members[w.owner(at)]
@@ -270,8 +270,8 @@ func (w *world) waited(a *attempt, at place) {
 		return
 	}
 	told := m.stream(member.Pods, a.action.Replica.Namespace).shown(pod.last)
-	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && w.writes-told.writes > goAhead {
-		w.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, w.writes-told.writes)
+	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && w.writes-max(told.writes, p.answered[a.id]) > goAhead {
+		w.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, w.writes-max(told.writes, p.answered[a.id]))
 	}
 }
 
@@ -325,14 +325,20 @@ func (w *world) certain(a *attempt, at place) bool {
 		p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 
-// unnamed reports whether a process could not tell whose an endpoint of Endpoints was: it has read
-// another member but not yet this one, and its cache has no slice that names the endpoint's member.
+// unnamed reports whether a process could not tell whose an endpoint of Endpoints was, or who serves: it has read
+// another member but not yet this one, and its cache has no slice that names the endpoint's member;
+// or its cache has a former state of a slice of a member that it has not read.
 func (w *world) unnamed(a *attempt, c *Cluster, at place) bool {
 	read := func(c *Cluster) bool { return a.knew[c.name].pods != 0 && a.knew[c.name].services != 0 }
 	named := func(s plan.Slice) bool {
 		return slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr.String() == at.addr && e.Target.UID == at.uid })
 	}
-	return a.id.Kind == model.Endpoints && !read(c) && slices.ContainsFunc(w.members, read) && !slices.ContainsFunc(a.slices, named)
+	former := func(s plan.Slice) bool {
+		is := w.ingress.Find(model.EndpointSlices.ID(a.id.Namespace, s.Name))
+		of := first(w.members, func(c *Cluster) bool { return c.name == plan.MemberOf(a.action.Replica, &s) })
+		return of != nil && !read(of) && (is == nil || is.GetResourceVersion() != s.ResourceVersion)
+	}
+	return a.id.Kind == model.Endpoints && (slices.ContainsFunc(a.slices, former) || !read(c) && slices.ContainsFunc(w.members, read) && !slices.ContainsFunc(a.slices, named))
 }
 
 // convergence describes what still differs, "" if nothing does.

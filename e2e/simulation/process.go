@@ -46,6 +46,7 @@ type Process struct {
 	wakes      alarm
 	underWay   int
 	compared   map[syncer.Key]compared
+	answered   map[model.ID]int // for the laws, how many writes had taken effect when the last request about an object was answered
 	// The election does what client-go's elector does, with the product's term as its arithmetic.
 	// until is when the permit ends by the process's own clock, zero if there is none. since is when
 	// it began to lead, renewed when the last successful write of the Lease was sent.
@@ -55,7 +56,7 @@ type Process struct {
 }
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
-	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}}
+	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}, answered: map[model.ID]int{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
 	p.cache = cache.New(instance, func(key syncer.Key, o plan.Object, arrived time.Time) {
 		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
@@ -250,6 +251,7 @@ func (p *Process) request(g *lanes.Grant) {
 	answered := func(o *cache.Object, err error) {
 		p.core.Answered(p.clock(), g, o, err, err != nil && !p.leads())
 		p.underWay--
+		p.answered[a.id] = p.world.writes
 		p.compare()
 	}
 	may := func() bool {
