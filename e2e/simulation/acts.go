@@ -191,7 +191,10 @@ var acts = []*act{
 	}},
 	{"save", 0, false, func(w *world, s Step) bool {
 		for _, c := range w.clusters {
-			c.backup = c.Save()
+			c.backup, c.saved = c.Save(), nil
+			for _, l := range c.workloads {
+				c.saved = append(c.saved, *l)
+			}
 			c.Revision += 500 // changes of kinds that nobody here follows
 			w.at[saved] = w.now
 		}
@@ -204,14 +207,14 @@ var acts = []*act{
 		}
 		w.note("%s is restored to revision %d", c.name, c.backup.Revision)
 		c.Restore(c.backup, s.B%3 == 0 && c != w.ingress)
+		c.store++
+		c.workloads = c.workloads[:len(c.saved)]
+		for i, l := range c.saved {
+			*c.workloads[i] = l
+		}
 		if w.at[restored+c.name] = w.now; c != w.ingress {
 			w.wentBack(c)
 			w.lived = w.now + lively // kubelets and controllers bring back what lives
-			w.onSeen(c, func(m *seen) {
-				for _, f := range m.streams {
-					f.told = nil
-				}
-			})
 			c.revive()
 		}
 		return true

@@ -25,6 +25,9 @@ import (
 type Cluster struct {
 	*model.Server
 	backup *model.Backup // what it can be restored to; nil if there is none
+	saved  []workload    // belong to it
+	store  int           // how often it was, began the revision with which it began again
+	began  uint64
 	*schedule
 	rng
 	name      string

@@ -30,11 +30,13 @@ type following struct {
 	over   bool
 	// relist has a complete list read beside the stream.
 	relist func()
-	// told are, for the laws, the revisions up to which the Course was told everything.
-	told []telling
+	// told are, for the laws, the revisions up to which the Course has reported everything of a store:
+	// store counts how often that had been restored, read that of the last list.
+	told        []telling
+	store, read int
 }
 
-// telling is the moment at which a list or an event told everything up to a revision. writes is
+// telling is the moment at which a list or an event was reported, and with it everything up to a revision. writes is
 // how many writes had taken effect by then.
 type telling struct {
 	revision uint64
@@ -50,8 +52,8 @@ const (
 )
 
 func follow[T any](w *way, q model.Query, decode func(model.Object) *T, sink kube.Sink[T]) *following {
-	f := &follower[T]{following: &following{way: w}, query: q, decode: decode}
-	f.course = kube.NewCourse(w.process.clock(), sink, func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
+	f := &follower[T]{following: &following{way: w, store: w.home.store}, query: q, decode: decode}
+	f.course = kube.NewCourse(w.process.clock(), kube.Sink[T](&noted[T]{sink, f.following}), func(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d))) })
 	f.relist = func() {
 		f.course.Relist(w.process.clock())
 		f.proceed()
@@ -104,7 +106,7 @@ func (f *follower[T]) page(list *[]kube.Versioned[T], after *model.Page) {
 	var next *model.Page
 	f.ask(pageTimeout, func() bool { return list == f.list }, func(s *model.Server) (any, error) {
 		page, more, err := s.List(f.query, 500, after)
-		page.Items, next = f.cluster.lie(page.Items), more
+		page.Items, next, f.read = f.cluster.lie(page.Items), more, f.home.store
 		return page, err
 	}, func(now time.Time, value any, err error) {
 		p, _ := value.(model.Page)
@@ -119,7 +121,6 @@ func (f *follower[T]) page(list *[]kube.Versioned[T], after *model.Page) {
 			f.course.ListFailed(now, err)
 			return
 		}
-		f.tell(p.Revision, true)
 		f.course.Listed(now, *list, p.Revision)
 	})
 }
@@ -158,7 +159,6 @@ func (f *follower[T]) watch(from uint64) {
 
 func (f *follower[T]) event(e model.Event) {
 	now := f.process.clock()
-	f.tell(e.Revision, false)
 	switch e.Type {
 	case opened:
 		f.course.Opened(now)
@@ -177,19 +177,45 @@ func (f *follower[T]) event(e model.Event) {
 	}
 }
 
-// tell records up to which revision the Course has been told.
+// noted is a Sink that records up to which revision everything was reported to it.
+type noted[T any] struct {
+	kube.Sink[T]
+	f *following
+}
+
+// Event implements kube.Sink.
+func (n *noted[T]) Event(v kube.Versioned[T], arrived time.Time) {
+	n.f.tell(v.Revision, false)
+	n.Sink.Event(v, arrived)
+}
+
+// Listed implements kube.Sink.
+func (n *noted[T]) Listed(all []kube.Versioned[T], revision uint64) {
+	n.f.tell(revision, true)
+	n.Sink.Listed(all, revision)
+}
+
 func (f *following) tell(revision uint64, list bool) {
-	if list && revision < f.reached() { // the store was restored: what was told is void
-		f.told = nil
+	if list && f.store != f.read {
+		f.told, f.store = nil, f.read
 	}
-	if revision > f.reached() {
+	if !f.void() && revision > f.reached() {
 		f.told = append(f.told, telling{revision, f.now, list, f.process.world.writes})
 	}
 }
 
-// reached is the revision up to which the Course has been told everything; 0 for nil.
+// of is the store that was reported, void whether that was restored since; nil knows of none.
+func (f *following) of() int {
+	if f == nil {
+		return -1
+	}
+	return f.store
+}
+func (f *following) void() bool { return f.of() != f.home.store }
+
+// reached is the revision up to which everything of the present store was reported; 0 for nil.
 func (f *following) reached() uint64 {
-	if f == nil || len(f.told) == 0 {
+	if f == nil || f.void() || len(f.told) == 0 {
 		return 0
 	}
 	return f.told[len(f.told)-1].revision
@@ -198,7 +224,7 @@ func (f *following) reached() uint64 {
 // follows reports whether a stream is open.
 func (f *following) follows() bool { return f != nil && f.stream != nil && f.stream.watch != nil }
 
-// shown is what first told of a revision; nil if nothing has.
+// shown is what first reported a revision; nil if nothing has.
 func (f *following) shown(revision uint64) *telling {
 	if f.reached() < revision {
 		return nil

@@ -12,7 +12,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest/model"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -136,32 +135,37 @@ func (w *world) excused(d difference) time.Duration {
 	}
 	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
 	for _, c := range w.members {
-		m, back, lies := p.members[c.name], w.at[restored+c.name], late(w.at[lied+c.name])
+		m, lies := p.members[c.name], late(w.at[lied+c.name])
 		svc := w.serviceOf(c, d.key)
-		if d.law == Hard && w.now >= lies && m != nil && (svc == nil || svc.Spec.Selector != nil) { // hand-written endpoints may have any address
+		byHand := svc != nil && svc.Spec.Selector == nil // its endpoints may have any address
+		if d.law == Hard && w.now >= lies && m != nil && !byHand {
 			if told := w.reused(d.at, m); told != nil { // no question is needed
-				if from = max(from, told.at); back != 0 {
-					from = max(from, back+settled+probeTime)
-				}
+				from = max(from, told.at)
 				continue
 			}
 		}
-		healthy := w.link(p.name, c).healthySince()
-		if back != 0 {
-			from = max(from, max(back, w.at[thawed+p.name], healthy)+restores)
-		}
-		if m == nil || d.kind == model.EndpointSlices && w.owner(d.at) != c.name && (d.law == Hard || !w.classes()) {
+		if m == nil || d.kind == model.EndpointSlices && w.owner(d.at) != c.name && (d.law == Hard || !w.classes() && c.store == 0) {
 			continue
 		}
-		if pod := w.pods[d.at.uid]; d.law == Hard && pod != nil && pod.dead && pod.cluster == c {
-			if told := m.stream(member.Pods, d.key.Namespace).shown(pod.last); told != nil && !told.list { // what a list lacks is asked for first
-				from = max(from, told.at)
-				continue
+		if told := w.ended(p, d.at); d.law == Hard && told != nil && w.owner(d.at) == c.name && !byHand {
+			from = max(from, told.at)
+			continue
+		}
+		healthy := w.link(p.name, c).healthySince()
+		if back := max(w.at[restored+c.name], w.at[thawed+p.name], healthy); c.store > 0 {
+			if from = max(from, back+probeTime+settled); d.law == Hard || svc == nil || byHand || w.lacking(d) {
+				from = max(from, back+restores)
 			}
 		}
 		from = max(from, late(healthy), lies)
 	}
 	return from
+}
+
+// lacking reports whether a replica has an endpoint of a pod that is gone: while that is asked for, it
+// serves in its class.
+func (w *world) lacking(d difference) bool {
+	return w.published(d.kind, d.key).some(func(at place, e entry) bool { return e.ready && w.pods[at.uid] != nil && w.pods[at.uid].dead })
 }
 
 // judge checks a write that took effect.
@@ -232,7 +236,8 @@ func (w *world) came(a *attempt, at place, member string) {
 	switch {
 	case owner == "" || member != "" && member != owner, p == nil && at.uid != "", p != nil && !slices.Contains(p.addrs, at.addr):
 		w.breaks(NoPhantom, "%s writes %s into %s, which never was", a.process.name, at, a.id)
-	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name) || w.recent(restored+p.cluster.name, restores):
+	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name):
+	case w.ended(a.process, at) == nil && w.recent(restored+owner, restores): // the restored store lacks it: it will be asked for
 	case a.knew[owner].follows && a.knew[owner].pods < p.last: // its stream has yet to tell of the end
 	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
 		w.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
@@ -264,13 +269,11 @@ func (w *world) lost(a *attempt, at place, now view) {
 // waited checks how many other writes preceded the removal of a dead endpoint, while nothing was
 // in the way, not even a request for the same object. A restored store has again what was removed before.
 func (w *world) waited(a *attempt, at place) {
-	p, pod := a.process, w.pods[at.uid]
-	m := p.members[w.owner(at)]
-	if pod == nil || !pod.dead || m == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
+	p, told := a.process, w.ended(a.process, at)
+	if told == nil || len(w.obstacles) > 0 || w.lately(obstructed) {
 		return
 	}
-	told := m.stream(member.Pods, a.action.Replica.Namespace).shown(pod.last)
-	if told != nil && !told.list && told.at >= max(pod.at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && w.writes-max(told.writes, p.answered[a.id]) > goAhead {
+	if told.at >= max(w.pods[at.uid].at, p.since+settled, late(p.ingress.healthySince()), late(w.at[thawed+p.name]), w.at[restored+w.ingress.name]) && w.writes-max(told.writes, p.answered[a.id]) > goAhead {
 		w.breaks(Hard, "%s takes %s out of %s behind %d other writes", p.name, at, a.id, w.writes-max(told.writes, p.answered[a.id]))
 	}
 }
@@ -284,21 +287,24 @@ func (w *world) wiped(a *attempt, lost []place) {
 	}
 	for _, c := range w.members {
 		svc, knew := c.services[key], a.knew[c.name]
+		if svc == nil || svc.dropped+settled >= svc.at && !c.back(svc) || knew.services < svc.since {
+			continue
+		}
 		left := slices.ContainsFunc(lost, func(at place) bool {
 			p := w.pods[at.uid]
-			return p != nil && p.cluster == c && p.good && p.addr == at.addr
+			return p != nil && p.cluster == c && (p.good && p.addr == at.addr || c.back(svc) && p.dead && c.back(&p.lastChange))
 		})
-		if !left || svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since || w.recent(restored+c.name, restores) {
+		if !left {
 			continue
 		}
 		for _, e := range w.offersOf(c, key) {
 			p, at := w.pods[e.uid], svc.at
-			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == model.Endpoints || p.at+settled >= at || knew.pods < p.since && knew.follows {
+			if e.grade == unserved || p == nil || !e.inEndpoints && a.id.Kind == model.Endpoints || p.at+settled >= at && !c.back(&p.lastChange) || knew.store == c.store && knew.pods < p.since && knew.follows {
 				continue
 			}
 			has := func(o model.Object) bool { return placesOf(o).has(e.place) }
-			if c.lacked[e.uid] && w.lately(lied+c.name) && !slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), has) {
-				continue // no replica has it: it was dropped without a question
+			if c.lacked[e.uid] && w.lately(lied+c.name) && (c.back(&p.lastChange) || !slices.ContainsFunc(w.ingress.All(model.EndpointSlices, key.Namespace), has)) {
+				continue // no replica has it, or had it for long: it was dropped without a question
 			}
 			w.after(onItsWay, func() { // the write of its replacement may be in flight
 				serves := w.published(model.EndpointSlices, key).serve() || w.published(model.Endpoints, key).serve()
@@ -321,7 +327,7 @@ func (w *world) certain(a *attempt, at place) bool {
 	firm := func(of *lastChange, reached uint64) bool { // unchanged for a while, and what was read is not older
 		return w.now-of.at >= settled && (reached == 0 || reached >= of.since)
 	}
-	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && !w.recent(restored+c.name, restores) && a.level && w.agree(key) && !w.excludes(key) &&
+	return served && followed && firm(svc, knew.services) && firm(&pod.lastChange, knew.pods) && knew.store == c.store && a.level && w.agree(key) && !w.excludes(key) &&
 		p.config == w.config && a.sent-p.configured > settled && !w.lately(thawed+p.name) && !w.unnamed(a, c, at)
 }
 

@@ -24,7 +24,7 @@ const root = "../.."
 // that it still applies, and with -mutations that the simulation finds it.
 func TestMutations(t *testing.T) {
 	files, err := filepath.Glob("testdata/mutations/*.patch")
-	if err != nil || len(files) < 13 {
+	if err != nil || len(files) < 14 {
 		t.Fatalf("%d mutations: %v", len(files), err)
 	}
 	for _, file := range files {

@@ -198,7 +198,7 @@ func (p *Process) work() {
 		c := compared{slices: of.Now.Slices, knew: map[string]known{}, level: true}
 		for _, m := range p.members {
 			pods, services := m.stream(member.Pods, of.Replica.Namespace), m.stream(member.Services, of.Replica.Namespace)
-			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows()}
+			c.knew[m.name] = known{pods.reached(), services.reached(), pods.follows(), pods.of()}
 			_, revision, read := m.state.Tables().Service(of.Replica)
 			svc := p.world.serviceOf(m.way.home, of.Replica)
 			c.level = c.level && (!read || svc != nil && kube.Revision(svc.ResourceVersion) == revision)
@@ -239,10 +239,12 @@ type compared struct {
 	level  bool
 }
 
-// known is the revisions of a member that a process has reached, and whether it follows its pods.
+// known is the revisions of a member that a process has reached, whether it follows its pods, and how
+// often the store had been restored of which it has read them.
 type known struct {
 	pods, services uint64
 	follows        bool
+	store          int
 }
 
 func (p *Process) request(g *lanes.Grant) {

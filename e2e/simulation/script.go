@@ -77,6 +77,12 @@ func Draw(seed uint64) *Case {
 		}
 		c.Steps = append(c.Steps, s)
 	}
+	inTurn := func(names string, seconds ...time.Duration) {
+		for i, name := range strings.Fields(names) {
+			add(seconds[i]*time.Second+d.within(0, 3*time.Second), name)
+			c.Steps[len(c.Steps)-1].B = replica
+		}
+	}
 	for i := range c.Members + d.IntN(2) {
 		add(0, []string{"deployment", "deployment", "deployment", "set", "by-hand", "across"}[d.IntN(6)])
 		c.Steps[len(c.Steps)-1].A = i
@@ -92,12 +98,14 @@ func Draw(seed uint64) *Case {
 		add(0, "many")
 		c.Steps = append(c.Steps, Step{Do: "latency", A: c.Members, B: 1, C: 7}) // of the ingress cluster, so that the work lasts
 		chosen = []string{"relabel-many", "relabel-many", "delete", "delete-all"}
-	case n < 5: // questions asked before a restore, answered after it
+	case n < 4: // questions asked before a restore, answered after it
 		member, c.Members, c.Processes = 0, 1, 1
-		for i, next := range []string{"save", "roll-out", "jumbled", "lie", "restore", "relist"} {
-			add(d.within(0, 3*time.Second)+[]time.Duration{4 * time.Second, 22 * time.Second, 5 * time.Second, 0, 0, 0}[i], next)
-		}
+		inTurn("save roll-out jumbled lie restore relist", 4, 22, 5, 0, 0, 0)
 		chosen = []string{"roll-out", "delete", "relist"}
+	case n < 6: // a Service that selects after a restore what it did before
+		member, c.Members, c.Processes = 0, 1, 1
+		inTurn("switch save release jumbled restore", 4, 2, 22, 12, 0)
+		chosen = []string{"release", "jumbled", "relist"}
 	case n < 9: // a standby that sees less than the leader
 		c.Processes = 2
 		chosen = []string{"cut", "silent", "delete", "roll-out", "restart"}

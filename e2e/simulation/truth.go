@@ -31,7 +31,7 @@ type lastChange struct {
 }
 
 // podTruth is what only the simulator knows of a member's pod. A good pod serves without a doubt;
-// lastChange is that of good, addr or labels. last is the revision of its last change of any kind.
+// lastChange is that of good, dead, addr or labels. last is the revision of its last change of any kind.
 type podTruth struct {
 	lastChange
 	cluster    *Cluster
@@ -48,12 +48,12 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 	case *corev1.Pod:
 		p := cmp.Or(w.pods[string(o.UID)], &podTruth{cluster: c, namespace: o.Namespace})
 		w.pods[string(o.UID)] = p
-		ip := o.Status.PodIP
-		good := ch.After != nil && upstream.IsPodReady(o) && upstream.ShouldPodBeInEndpoints(o, false)
-		if good != p.good || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
+		ip, dead := o.Status.PodIP, ch.After == nil || finished(o)
+		good := !dead && upstream.IsPodReady(o) && upstream.ShouldPodBeInEndpoints(o, false)
+		if good != p.good || dead != p.dead || p.addr != ip || ch.Before != nil && !maps.Equal(ch.Before.GetLabels(), o.Labels) {
 			p.lastChange = lastChange{at: w.now, since: ch.Revision}
 		}
-		p.last, p.addr, p.good, p.dead = ch.Revision, ip, good, ch.After == nil || finished(o)
+		p.last, p.addr, p.good, p.dead = ch.Revision, ip, good, dead
 		p.addrs = append(p.addrs, ip)
 	case *corev1.Service:
 		dropped := w.now
@@ -68,9 +68,13 @@ func (w *world) observe(c *Cluster, ch model.Change) {
 	}
 }
 
+// back reports whether something is as the restored store has it.
+func (c *Cluster) back(of *lastChange) bool { return c.store > 0 && of.since == c.began }
+
 // wentBack records that a member's store was restored.
 func (w *world) wentBack(c *Cluster) {
-	back := lastChange{at: w.now, since: c.Server.Revision}
+	c.began = c.Server.Revision
+	back := lastChange{at: w.now, since: c.began}
 	for _, p := range w.pods {
 		if p.cluster == c {
 			p.dead, p.good, p.lastChange = true, false, back
@@ -82,6 +86,10 @@ func (w *world) wentBack(c *Cluster) {
 	for key := range c.services {
 		c.services[key] = &back
 	}
+	maps.DeleteFunc(w.removed, func(at place, _ time.Duration) bool {
+		p := w.pods[at.uid]
+		return p != nil && p.cluster == c && !p.dead
+	})
 }
 
 // reused is what first told a process of a live pod that has the address of a dead endpoint, nil if
@@ -99,6 +107,18 @@ func (w *world) reused(at place, m *seen) (first *telling) {
 		}
 	}
 	return first
+}
+
+// ended is what told a process of the end of a pod; nil if only a list has, so that it is asked for, or nothing.
+func (w *world) ended(p *Process, at place) *telling {
+	pod, m := w.pods[at.uid], p.members[w.owner(at)]
+	if pod == nil || !pod.dead || m == nil {
+		return nil
+	}
+	if told := m.stream(member.Pods, pod.namespace).shown(pod.last); told != nil && !told.list {
+		return told
+	}
+	return nil
 }
 
 // owner is the member that an endpoint belongs or belonged to, "" if there is none.
