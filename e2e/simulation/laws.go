@@ -56,7 +56,6 @@ const (
 	settled    = 6 * time.Second // after a change, for what is in flight
 	pauses     = 37 * time.Second
 	restores   = 75 * time.Second
-	comesLate  = 30 * time.Second
 	onItsWay   = 2 * time.Second
 	goAhead    = 100              // other writes that may precede a removal: those in flight, and removals
 	probeTime  = 10 * time.Second // until a restored store is noticed
@@ -133,9 +132,9 @@ func (w *world) excused(d difference) time.Duration {
 	if p == nil || w.excludes(d.key) {
 		return w.now
 	}
-	from := max(p.since+pauses, late(w.at[thawed+p.name]), late(w.at[restored+w.ingress.name]), late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
+	from := max(p.since+settled, w.at[thawed+p.name]+settled, w.at[restored+w.ingress.name]+probeTime+settled, late(p.ingress.healthySince()), w.at[configured]+settled, late(w.inTheWay(d)))
 	for _, c := range w.members {
-		m, lies := p.members[c.name], late(w.at[lied+c.name])
+		m, lies := p.members[c.name], w.at[lied+c.name]+settled
 		svc := w.serviceOf(c, d.key)
 		byHand := svc != nil && svc.Spec.Selector == nil // its endpoints may have any address
 		if d.law == Hard && w.now >= lies && m != nil && !byHand {
@@ -186,18 +185,16 @@ func (w *world) judge(a *attempt, before, after model.Object) {
 	case after != nil && before == after && !w.edits:
 		w.breaks(Zero, "%s writes %s unchanged (%s)", p.name, a.id, a.action.Why)
 	}
-	if !w.lately(thawed+p.name) && !w.lately(restored+w.ingress.name) && w.now >= late(p.ingress.healthySince()) { // else its cache may be stale
-		service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
-		left, gone := w.at[gone+service.String()]
-		switch was, _ := before.(*discoveryv1.EndpointSlice); {
-		case was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports):
-			w.breaks(Order, "the ports of slice %s change", a.id)
-		case before != nil || a.id.Kind != model.EndpointSlices && a.id.Kind != model.Endpoints:
-		case w.ingress.Find(service) == nil && !(gone && a.sent-left < settled):
-			w.breaks(Order, "%s is made before its Service", a.id)
-		}
+	if was, _ := before.(*discoveryv1.EndpointSlice); was != nil && after != nil && !equality.Semantic.DeepEqual(was.Ports, after.(*discoveryv1.EndpointSlice).Ports) {
+		w.breaks(Order, "the ports of slice %s change", a.id)
 	}
-	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && !w.lately(configured) {
+	written := a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints
+	service := model.Services.ID(a.action.Replica.Namespace, a.action.Replica.Name)
+	stale := w.lately(thawed+p.name) || w.lately(restored+w.ingress.name) || a.sent < max(w.at[gone+service.String()], p.ingress.healthySince())+settled
+	if before == nil && written && !stale && w.ingress.Find(service) == nil {
+		w.breaks(Order, "%s is made before its Service", a.id)
+	}
+	if a.id.Kind == model.EndpointSlices || a.id.Kind == model.Endpoints && w.config.WriteEndpoints && p.config == w.config && a.sent-p.configured > settled {
 		w.traffic(a, before, after)
 	}
 }
@@ -239,7 +236,7 @@ func (w *world) came(a *attempt, at place, member string) {
 	case p == nil || !p.dead || w.removed[at] == 0 || w.removed[at] >= a.sent || w.lately(thawed+a.process.name):
 	case w.ended(a.process, at) == nil && w.recent(restored+owner, restores): // the restored store lacks it: it will be asked for
 	case a.knew[owner].follows && a.knew[owner].pods < p.last: // its stream has yet to tell of the end
-	case a.sent-p.at > comesLate, a.sent-p.at > settled && !a.knew[owner].follows:
+	case a.sent-p.at > settled:
 		w.breaks(NoPhantom, "%s writes %s into %s, which has been gone since %s", a.process.name, at, a.id, p.at)
 	}
 	delete(w.removed, at)
@@ -287,8 +284,11 @@ func (w *world) wiped(a *attempt, lost []place) {
 	}
 	for _, c := range w.members {
 		svc, knew := c.services[key], a.knew[c.name]
-		if svc == nil || svc.dropped+settled >= svc.at && !c.back(svc) || knew.services < svc.since {
+		if svc == nil || svc.dropped+settled >= svc.at || knew.services < svc.since {
 			continue
+		}
+		if knew.store != c.store && c.began > c.backup.Revision && w.recent(restored+c.name, acceptTimeout+settled) {
+			continue // of its pods a watch has ended, and the next one, which finds that the revisions were skipped, is not accepted yet: no gap
 		}
 		left := slices.ContainsFunc(lost, func(at place) bool {
 			p := w.pods[at.uid]
