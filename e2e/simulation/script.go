@@ -106,12 +106,12 @@ func Draw(seed uint64) *Case {
 		member, c.Members, c.Processes = 0, 1, 1
 		inTurn("switch save release jumbled restore", 4, 2, 22, 12, 0)
 		chosen = []string{"release", "jumbled", "relist"}
-	case n < 9: // a standby that sees less than the leader
+	case n < 10: // a standby that sees less than the leader
 		c.Processes = 2
 		chosen = []string{"cut", "silent", "delete", "roll-out", "restart"}
-	case n < 13: // Services that select pods that are not shown
+	case n < 14: // Services that select pods that are not shown
 		chosen = []string{"withdraw", "withdraw", "release", "release", "switch"}
-	case n < 16: // removals beside additions that are refused, long after the start
+	case n < 17: // removals beside additions that are refused, long after the start
 		add(35*time.Second, "wait")
 		chosen = []string{"refuse-additions", "refuse-additions", "roll-out", "roll-out", "delete"}
 	}
