@@ -103,26 +103,27 @@ func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desi
 		return nil
 	}
 	sources := m.sources()
-	left := m.leaves(sources)
+	left, current := m.leaves(sources), []syncer.ServicePort(nil)
+	if left {
+		current = append([]syncer.ServicePort{}, now.Service.Ports...)
+	}
 	listed := make([]*ports.Source, len(sources))
 	for i, one := range sources {
 		listed[i] = one.ports()
 	}
-	wanted := ports.Unite(nil, listed)
-	united, standing := wanted, m.standing(left, wanted, listed)
-	if standing != nil {
-		united = ports.Unite(standing, listed)
+	united := ports.Unite(current, listed)
+	var former map[string]string
+	if is := now.Service; !left && is != nil && is.Owned && !is.Deleting && !now.AtOnce {
+		former = united.Former(is.Ports, listed)
 	}
 	for i, one := range sources {
-		if standing != nil || len(sources) > 1 {
+		if left || len(sources) > 1 {
 			one.endpoints = united.Fit(listed[i], one.endpoints)
 		}
-	}
-	if left {
-		wanted = united
+		one.endpoints = ports.Rename(one.endpoints, former)
 	}
 	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish(), Orphans: m.orphans()}
-	for _, c := range wanted.Conflicts {
+	for _, c := range united.Conflicts {
 		d.Conflicts = append(d.Conflicts, Conflict{ConflictPort, c.Member, c.Message})
 	}
 	slices.SortFunc(d.Conflicts, compareConflicts)
@@ -131,7 +132,7 @@ func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desi
 		d.Labels = now.Service.Labels.Map()
 	} else if len(sources) > 0 {
 		oldest = sources[0].service
-		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{wanted.Ports()}}
+		d.service = &wish{traits: s.traits(KindService, key, "", oldest), service: &ServiceSpec{united.Ports()}}
 		d.Labels = d.service.labels
 	}
 	m.endpoints(d, oldest)
@@ -174,29 +175,6 @@ func (m *merger) leaves(sources []*member) bool {
 	s := m.now.Service
 	return s != nil && s.Owned && !s.Deleting && (len(sources) == 0 ||
 		slices.ContainsFunc(m.members, func(one *member) bool { return one.sourceUnknown() && !one.orphan }))
-}
-
-// standing are the ports of the Service to which endpoints are fitted: all where it stays as it is, else those under
-// which endpoints are published and that are about to have another name. One port in place of one other
-// is that one. So an update of the Service that is refused leaves no roll-out without endpoints.
-func (m *merger) standing(left bool, wanted *ports.Union, listed []*ports.Source) (all []syncer.ServicePort) {
-	s := m.now.Service
-	if !left && (s == nil || !s.Owned || s.Deleting || m.now.AtOnce) {
-		return nil
-	}
-	for _, p := range s.Ports {
-		serves := func(of *ports.Source) bool { return of.Serves(p.Name) }
-		if left || !wanted.Has(p.Name) && slices.ContainsFunc(listed, serves) {
-			all = append(all, p)
-		}
-	}
-	if left || len(all) != 1 || len(s.Ports) != 1 {
-		return all
-	}
-	if only := wanted.Ports(); len(only) == 1 {
-		all[0].Protocol, all[0].Port = only[0].Protocol, only[0].Port
-	}
-	return all
 }
 
 func (m *merger) orphans() (all []Orphan) {

@@ -41,7 +41,7 @@ type Union struct {
 	// Conflicts are what the Services disagree about.
 	Conflicts []Conflict
 
-	kept   bool // the first are those of the replica's current Service
+	left   bool // the first are those of the replica's current Service
 	byHand bool
 	ports  []*port
 }
@@ -62,10 +62,10 @@ type Conflict struct{ Member, Message string }
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
 //	no ports   http 80       http 80    retain the port; those of the older are absent: conflict
 //
-// Ports of the replica's Service to which endpoints keep are the oldest: current; nil: there are none. A
-// member does not lose a port to them that it serves already.
+// Where the replica's Service stays as it is, its ports are the oldest: current, else nil. A member
+// does not lose a port to them that it serves already.
 func Unite(current []syncer.ServicePort, sources []*Source) *Union {
-	u := &Union{kept: current != nil}
+	u := &Union{left: current != nil}
 	for _, p := range current {
 		u.ports = append(u.ports, &port{ServicePort: p, owner: "the replica"})
 	}
@@ -101,7 +101,7 @@ func (u *Union) add(s *Source, p syncer.ServicePort) {
 	case o == nil && rival == nil:
 		o = &port{ServicePort: p, owner: s.Member}
 		u.ports = append(u.ports, o)
-	case o == nil && u.kept && s.Serves(p.Name):
+	case o == nil && u.left && s.Serves(p.Name):
 		return
 	case o == nil:
 		s.changes[p.Name] = nil
@@ -119,9 +119,39 @@ func (u *Union) conflict(s *Source, message string) {
 	u.Conflicts = append(u.Conflicts, Conflict{s.Member, message})
 }
 
-// Has reports whether the replica's Service has a port of that name.
-func (u *Union) Has(name string) bool {
-	return u.find(func(o *port) bool { return o.Name == name }) != nil
+// Former returns, by their names, the ports that the replica's Service has under another name yet, under which
+// endpoints are published: the name there. One port in place of one other is that one. A name that
+// the Service keeps is that of no other port.
+func (u *Union) Former(current []syncer.ServicePort, sources []*Source) map[string]string {
+	former := map[string]string{}
+	for _, p := range current {
+		if u.find(func(o *port) bool { return o.Name == p.Name }) != nil || !slices.ContainsFunc(sources, func(s *Source) bool { return s.Serves(p.Name) }) {
+			continue
+		}
+		for _, o := range u.ports {
+			one := o.Protocol == p.Protocol && o.Port == p.Port || len(current) == 1 && len(u.ports) == 1
+			if one && !slices.ContainsFunc(current, func(p syncer.ServicePort) bool { return p.Name == o.Name }) {
+				former[o.Name] = p.Name
+			}
+		}
+	}
+	return former
+}
+
+// Rename has endpoints keep ports under their former names.
+func Rename(endpoints []syncer.Endpoint, former map[string]string) []syncer.Endpoint {
+	if len(former) == 0 {
+		return endpoints
+	}
+	s := &Source{changes: map[string]*port{}}
+	for name, as := range former {
+		s.changes[name] = &port{ServicePort: syncer.ServicePort{Name: as}}
+	}
+	endpoints = slices.Clone(endpoints)
+	for i := range endpoints {
+		endpoints[i].Ports = s.renamed(endpoints[i].Ports)
+	}
+	return endpoints
 }
 
 // Ports are those of the replica's Service.
@@ -151,7 +181,7 @@ func (u *Union) Fit(s *Source, endpoints []syncer.Endpoint) []syncer.Endpoint {
 	return fitted
 }
 
-// renamed applies the changes to a list of ports; names stay unique.
+// renamed applies the changes to a list of ports; names stay unique, and beside a port without one is no other.
 func (s *Source) renamed(ports []syncer.Port) []syncer.Port {
 	var out []syncer.Port
 	for _, p := range ports {
@@ -164,6 +194,9 @@ func (s *Source) renamed(ports []syncer.Port) []syncer.Port {
 		if !slices.ContainsFunc(out, func(o syncer.Port) bool { return o.Name == p.Name }) {
 			out = append(out, p)
 		}
+	}
+	if at := slices.IndexFunc(out, func(p syncer.Port) bool { return p.Name == "" }); at >= 0 {
+		return out[at : at+1]
 	}
 	return out
 }
