@@ -166,8 +166,12 @@ func TestServers(t *testing.T) {
 		if !apierrors.IsNotFound(err) || hasConfigMap(t, c, "left") || kubeSystemUID(t, c) != uid {
 			t.Errorf("something is left, or too little: %v", err)
 		}
-		if writes, err := c.Writes(timeout(t, limit)); err != nil || len(writes) > 0 {
-			t.Errorf("writes of before: %v, %v", writes, err)
+		writes, err := c.Writes(timeout(t, limit))
+		must(t, err)
+		for _, w := range writes {
+			if w.User != "system:apiserver" { // which writes its own endpoints whenever it likes
+				t.Errorf("a write of before: %v", w)
+			}
 		}
 	})
 	t.Run("frozen can be killed", func(t *testing.T) {
