@@ -151,13 +151,15 @@ func (s *State) release(o *step) {
 // listedServices applies a list of Services. What waited and is not in it is asked for.
 func (s *State) listedServices(st *stream, e *Listed[syncer.Service], o *step) {
 	waited := slices.SortedFunc(maps.Keys(s.news), syncer.Key.Compare)
-	maps.DeleteFunc(s.news, func(key syncer.Key, n *Shown[syncer.Service]) bool {
-		covered := e.Scope.covers(key)
-		if _, revision, _ := s.tables.Service(key); covered && n.Revision < revision { // the table has a Service of before its store went back
+	for _, key := range waited {
+		if !e.Scope.covers(key) {
+			continue
+		}
+		if _, revision, _ := s.tables.Service(key); s.news[key].Revision < revision { // the table has a Service of before its store went back
 			st.at = 0
 		}
-		return covered
-	})
+		delete(s.news, key)
+	}
 	s.services.listed(st, e, false, o)
 	st.resumed = time.Time{} // the list has what happened meanwhile
 	for _, key := range waited {
