@@ -128,8 +128,8 @@ func (m *merger) readEndpoints() {
 			here := e
 			for _, s := range one.inSlices()[e.Addr] {
 				// Which reserves serve is decided anew; of ready ones a slice alone tells whether they serve or terminate.
-				// Of several members that have the address, one whose slice says not ready is not the one that serves.
-				if s.Target == e.Target && (s.Grade == syncer.Reserve || s.Ready && e.Ready || !s.Ready && len(having) > 1) {
+				// Where others have the address, or may have removed it, one whose slice says not ready is not the one that serves.
+				if s.Target == e.Target && (s.Grade == syncer.Reserve || s.Ready && e.Ready || !s.Ready && (!starts || len(having) > 1)) {
 					here.Grade, here.Ready, here.Serving, here.Terminating = s.Grade, s.Ready, s.Serving, s.Terminating
 				}
 			}
