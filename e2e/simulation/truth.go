@@ -102,7 +102,7 @@ func (w *world) reused(at place, m *seen) (first *telling) {
 		if uid == at.uid || p.dead || p.addr != at.addr {
 			continue
 		}
-		if told := m.stream(member.Pods, p.namespace).shown(p.last); told != nil && told.at >= p.at && (first == nil || told.at < first.at) { // not by the store before a restore
+		if told := m.stream(member.Pods, p.namespace).shown(p.last); told != nil && told.at >= p.at && !(told.list && p.cluster.lacked[uid]) && (first == nil || told.at < first.at) { // not by the store before a restore
 			first = told
 		}
 	}
