@@ -50,7 +50,8 @@ func (s *State) Give(replica syncer.Key) syncer.Share {
 func (s *State) keep(replica syncer.Key, e *syncer.Endpoint, asPublished bool) (as syncer.Endpoint, ok bool) {
 	pod, _, read := s.tables.Pod(e.Target.Key)
 	st := s.stream(Pods, replica.Namespace)
-	unread := !read && (s.asking.about(e) || asPublished && st != nil && !st.compared)
+	noted := slices.Contains(s.publishedIn[e.Target.Key], replica) // or the answer would have nothing compared
+	unread := !read && (noted && s.asking.about(e) || asPublished && st != nil && !st.compared)
 	switch {
 	case !podTarget(e):
 		return *e, asPublished

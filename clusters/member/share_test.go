@@ -38,3 +38,25 @@ func TestKeepAfterwards(t *testing.T) {
 	expect("with a question", &open, two, false)
 	expect("at a start", &unread, two, false)
 }
+
+// TestWhatAServiceHasLeftIsNotKept: a removal that is not written yet is not taken back by a question about a pod
+// whose rules have changed, for the answer would have nothing compared.
+func TestWhatAServiceHasLeftIsNotKept(t *testing.T) {
+	s := &story{t: t}
+	apply := func(lines ...string) {
+		for _, line := range lines {
+			if err := s.Apply(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	apply("list pods 10: web-1=10.0.0.1", "list services 10: web", "compare")
+	web := keyOf("web")
+	before := s.world.published[web]
+	apply("list pods 20:", "wait 2s", "at pods 30", "seen services 30: web~other")
+	s.world.published[web] = before // the ingress cluster did not take it
+	s.world.step(Listed[syncer.Pod]{Scope: Scope{Kind: Pods}, Revision: 40, Rules: &oneRule{syncer.ThenNotReady}})
+	if text := s.world.text(web); len(before) != 1 || text != "empty" {
+		t.Errorf("published is %s", text)
+	}
+}
