@@ -112,7 +112,7 @@ func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desi
 		listed[i] = one.ports()
 	}
 	united := ports.Unite(current, listed)
-	var former map[string]string
+	var former ports.Names
 	if is := now.Service; !left && is != nil && is.Owned && !is.Deleting && !now.AtOnce {
 		former = united.Former(is.Ports, listed)
 	}
@@ -120,7 +120,7 @@ func Merge(key syncer.Key, now Current, shares []syncer.Share, s Settings) *Desi
 		if left || len(sources) > 1 {
 			one.endpoints = united.Fit(listed[i], one.endpoints)
 		}
-		one.endpoints = ports.Rename(one.endpoints, former)
+		one.endpoints = former.Rename(one.endpoints)
 	}
 	d := &Desired{Key: key, settings: &s, members: m.members, best: m.publish(), Orphans: m.orphans()}
 	for _, c := range united.Conflicts {

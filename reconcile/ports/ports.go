@@ -23,10 +23,12 @@ type Source struct {
 	// Serves reports whether published endpoints of the member have a port of that name.
 	Serves func(name string) bool
 
-	// changes are the ports, by name, that have another name in the replica; nil for one that is
-	// lost.
-	changes map[string]*port
+	names Names
 }
+
+// Names are those that ports have in the replica where that is another, by their own; nil for a port
+// that is lost.
+type Names map[string]*string
 
 // port is a port of a replica.
 type port struct {
@@ -70,7 +72,7 @@ func Unite(current []syncer.ServicePort, sources []*Source) *Union {
 		u.ports = append(u.ports, &port{ServicePort: p, owner: "the replica"})
 	}
 	for _, s := range sources {
-		s.changes, u.byHand = map[string]*port{}, u.byHand || s.ByHand
+		s.names, u.byHand = Names{}, u.byHand || s.ByHand
 		for _, p := range acceptable(s.Ports) {
 			u.add(s, p)
 		}
@@ -104,14 +106,14 @@ func (u *Union) add(s *Source, p syncer.ServicePort) {
 	case o == nil && u.left && s.Serves(p.Name):
 		return
 	case o == nil:
-		s.changes[p.Name] = nil
+		s.names[p.Name] = nil
 		u.conflict(s, fmt.Sprintf("port %s of %s cannot stand beside port %s of %s, which is older and wins: its endpoints lose this port; make the Services agree",
 			portText(p), s.Member, portText(rival.ServicePort), rival.owner))
 		return
 	}
 	o.targets = append(o.targets, p.Target)
 	if o.Name != p.Name {
-		s.changes[p.Name] = o
+		s.names[p.Name] = &o.Name
 	}
 }
 
@@ -122,8 +124,8 @@ func (u *Union) conflict(s *Source, message string) {
 // Former returns, by their names, the ports that the replica's Service has under another name yet, under which
 // endpoints are published: the name there. One port in place of one other is that one. A name that
 // the Service keeps is that of no other port.
-func (u *Union) Former(current []syncer.ServicePort, sources []*Source) map[string]string {
-	former := map[string]string{}
+func (u *Union) Former(current []syncer.ServicePort, sources []*Source) Names {
+	former := Names{}
 	for _, p := range current {
 		if u.find(func(o *port) bool { return o.Name == p.Name }) != nil || !slices.ContainsFunc(sources, func(s *Source) bool { return s.Serves(p.Name) }) {
 			continue
@@ -131,27 +133,11 @@ func (u *Union) Former(current []syncer.ServicePort, sources []*Source) map[stri
 		for _, o := range u.ports {
 			one := o.Protocol == p.Protocol && o.Port == p.Port || len(current) == 1 && len(u.ports) == 1
 			if one && !slices.ContainsFunc(current, func(p syncer.ServicePort) bool { return p.Name == o.Name }) {
-				former[o.Name] = p.Name
+				former[o.Name] = &p.Name
 			}
 		}
 	}
 	return former
-}
-
-// Rename has endpoints keep ports under their former names.
-func Rename(endpoints []syncer.Endpoint, former map[string]string) []syncer.Endpoint {
-	if len(former) == 0 {
-		return endpoints
-	}
-	s := &Source{changes: map[string]*port{}}
-	for name, as := range former {
-		s.changes[name] = &port{ServicePort: syncer.ServicePort{Name: as}}
-	}
-	endpoints = slices.Clone(endpoints)
-	for i := range endpoints {
-		endpoints[i].Ports = s.renamed(endpoints[i].Ports)
-	}
-	return endpoints
 }
 
 // Ports are those of the replica's Service.
@@ -168,28 +154,34 @@ func (u *Union) Ports() (out []syncer.ServicePort) {
 // port left is absent; so is one without ports where the replica has some, because
 // consumers would send traffic to any port of it.
 func (u *Union) Fit(s *Source, endpoints []syncer.Endpoint) []syncer.Endpoint {
+	endpoints = s.names.Rename(endpoints)
 	portless := func(e syncer.Endpoint) bool { return len(e.Ports) == 0 }
-	if len(s.changes) == 0 && !(len(u.ports) > 0 && slices.ContainsFunc(endpoints, portless)) {
-		return endpoints
+	if len(u.ports) > 0 && slices.ContainsFunc(endpoints, portless) {
+		endpoints = slices.DeleteFunc(slices.Clone(endpoints), portless)
 	}
-	fitted := make([]syncer.Endpoint, 0, len(endpoints))
-	for _, e := range endpoints {
-		if e.Ports = s.renamed(e.Ports); len(e.Ports) > 0 || len(u.ports) == 0 {
-			fitted = append(fitted, e)
-		}
-	}
-	return fitted
+	return endpoints
 }
 
-// renamed applies the changes to a list of ports; names stay unique, and beside a port without one is no other.
-func (s *Source) renamed(ports []syncer.Port) []syncer.Port {
+// Rename has the ports of endpoints under the names; these stay unique, and beside a port without one is no other.
+func (n Names) Rename(endpoints []syncer.Endpoint) []syncer.Endpoint {
+	if len(n) == 0 {
+		return endpoints
+	}
+	endpoints = slices.Clone(endpoints)
+	for i := range endpoints {
+		endpoints[i].Ports = n.renamed(endpoints[i].Ports)
+	}
+	return endpoints
+}
+
+func (n Names) renamed(ports []syncer.Port) []syncer.Port {
 	var out []syncer.Port
 	for _, p := range ports {
-		if as, changed := s.changes[p.Name]; changed {
+		if as, changed := n[p.Name]; changed {
 			if as == nil {
 				continue
 			}
-			p.Name = as.Name
+			p.Name = *as
 		}
 		if !slices.ContainsFunc(out, func(o syncer.Port) bool { return o.Name == p.Name }) {
 			out = append(out, p)
