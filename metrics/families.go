@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Headlines of the reference, in its order.
@@ -136,9 +137,6 @@ var (
 		"Version of the running binary; the value is always 1.")
 )
 
-// Namespace prefixes the name of every family of ours.
-const Namespace = "tributary"
-
 // Type is the type of a family, spelt as in the exposition format.
 type Type string
 
@@ -179,7 +177,7 @@ func family(t Type, group, name, labels, help string, values ...string) Family {
 }
 
 // FullName is the name in the exposition, with the prefix.
-func (f Family) FullName() string { return Namespace + "_" + f.Name }
+func (f Family) FullName() string { return "tributary_" + f.Name }
 
 // LatencyBuckets are the classic buckets of every histogram, in seconds: fine
 // around the milliseconds that a healthy change takes, and up to the minute
@@ -196,26 +194,20 @@ func (f Family) desc() *prometheus.Desc {
 }
 
 func (f Family) counter(r prometheus.Registerer) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
-	r.MustRegister(c)
-	return c
+	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
 }
 
 func (f Family) gauge(r prometheus.Registerer) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
-	r.MustRegister(g)
-	return g
+	return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
 }
 
 // histogram has classic buckets for every Prometheus, and a native histogram
 // (resolution 10 %) for one that scrapes protobuf.
 func (f Family) histogram(r prometheus.Registerer) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{
 		Name: f.FullName(), Help: f.Help, Buckets: LatencyBuckets(),
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour,
 	}, f.Labels)
-	r.MustRegister(h)
-	return h
 }

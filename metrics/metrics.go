@@ -50,32 +50,24 @@ type Metrics struct {
 
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
+	r := prometheus.NewRegistry()
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), ring: record.NewRing(0, 0), log: record.NewLog(o.Logger), export: o.Export, status: o.Status,
+		registry: r, ring: record.NewRing(0, 0), log: record.NewLog(o.Logger), export: o.Export, status: o.Status,
 		troubles: troubles{of: map[replicaKey]Trouble{}},
+		latency:  changeLatency.histogram(r), native: nativeLag.histogram(r), delay: sourceDelay.histogram(r),
+		requests: clientRequests.counter(r), requestTook: clientRequestDuration.histogram(r),
+		written: writes.counter(r), reloads: configReloads.counter(r), sinkSent: sinkRequests.counter(r),
+		queueDepth: queueDepth.gauge(r), queueAdds: queueAdds.counter(r),
+		queueDuration: queueDuration.histogram(r), queueWork: queueWork.histogram(r),
+		queueUnfinished: queueUnfinished.gauge(r), queueLongestRun: queueLongest.gauge(r),
 	}
 	if m.status == nil {
 		m.status = func() Status { return Status{} }
 	}
-	m.register(o)
-	return m
-}
-
-func (m *Metrics) register(o Options) {
-	r := m.registry
-	m.latency, m.native, m.delay = changeLatency.histogram(r), nativeLag.histogram(r), sourceDelay.histogram(r)
-	m.requests, m.requestTook = clientRequests.counter(r), clientRequestDuration.histogram(r)
-	m.written, m.reloads, m.sinkSent = writes.counter(r), configReloads.counter(r), sinkRequests.counter(r)
-	m.queueDepth, m.queueAdds = queueDepth.gauge(r), queueAdds.counter(r)
-	m.queueDuration, m.queueWork = queueDuration.histogram(r), queueWork.histogram(r)
-	m.queueUnfinished, m.queueLongestRun = queueUnfinished.gauge(r), queueLongest.gauge(r)
-	r.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		puller{m, o.Revision},
-	)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), puller{m, o.Revision})
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("refused")
+	return m
 }
 
 // Registry is where the families are registered.
