@@ -111,9 +111,9 @@ func (p *pages) page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// changes answers with one record a line, oldest first; see ParseChangesQuery for the parameters.
+// changes answers with one record a line, oldest first; see ParseQuery for the parameters.
 func (p *pages) changes(w http.ResponseWriter, r *http.Request) {
-	query, err := record.ParseChangesQuery(r.URL.Query())
+	query, err := record.ParseQuery(r.URL.Query())
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error()+"\n")
 		return

@@ -185,7 +185,7 @@ func TestFollowersGetEveryChangeOnceAndASignOfLife(t *testing.T) {
 		add("web")
 		add("other")
 		ctx, end := context.WithCancel(t.Context())
-		s := &stream{w: reader, query: record.ChangesQuery{Follow: true, Filter: record.Filter{Namespace: "shop", Service: "web"}}}
+		s := &stream{w: reader, query: record.Query{Follow: true, Namespace: "shop", Service: "web"}}
 		go s.serve(ctx, ring)
 		took("1", "the past")
 		add("web")

@@ -30,7 +30,7 @@ const (
 // which a browser has EventSource) of the same JSON. Events tell of what comes alone.
 type stream struct {
 	w      http.ResponseWriter
-	query  record.ChangesQuery
+	query  record.Query
 	events bool
 	// after is the number of the last record that was read.
 	after uint64

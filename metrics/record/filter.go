@@ -12,26 +12,21 @@ import (
 	"strings"
 )
 
-// Filter picks change records. Zero fields pick everything.
-type Filter struct {
+// Query is what a reader of /debug/changes asks for. Zero fields pick everything.
+type Query struct {
 	Namespace, Service string
 	// IP picks records that add, remove, ready or unready the address, on any
 	// port, and those that a pod with that address caused.
 	IP netip.Addr
 	// Cluster picks records that the cluster caused.
 	Cluster string
-}
-
-// ChangesQuery is what a reader of /debug/changes asks for.
-type ChangesQuery struct {
-	Filter
 	// Follow leaves the answer open for records to come.
 	Follow bool
 }
 
-// ParseChangesQuery reads the query of /debug/changes: service (NAMESPACE/NAME),
+// ParseQuery reads the query of /debug/changes: service (NAMESPACE/NAME),
 // ip, cluster, follow. An error names the parameter.
-func ParseChangesQuery(values url.Values) (q ChangesQuery, err error) {
+func ParseQuery(values url.Values) (q Query, err error) {
 	for param, texts := range values {
 		value, ok := texts[0], true
 		switch param {
@@ -55,10 +50,10 @@ func ParseChangesQuery(values url.Values) (q ChangesQuery, err error) {
 	return q, nil
 }
 
-// Match reports whether the filter picks the record.
-func (f *Filter) Match(r *Change) bool {
-	return (f.Service == "" || r.Service == f.Service && r.Namespace == f.Namespace) &&
-		(f.Cluster == "" || r.Cluster == f.Cluster) && (!f.IP.IsValid() || r.touches(f.IP))
+// Match reports whether the query picks the record.
+func (q *Query) Match(r *Change) bool {
+	return (q.Service == "" || r.Service == q.Service && r.Namespace == q.Namespace) &&
+		(q.Cluster == "" || r.Cluster == q.Cluster) && (!q.IP.IsValid() || r.touches(q.IP))
 }
 
 func (r *Change) touches(ip netip.Addr) bool {

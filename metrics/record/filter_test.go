@@ -39,7 +39,7 @@ func TestFilter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		query, err := ParseChangesQuery(values)
+		query, err := ParseQuery(values)
 		if err != nil {
 			t.Errorf("%s: %v", test.query, err)
 		} else if got := query.Match(&record); got != test.match {
@@ -54,7 +54,7 @@ func TestFollowNeedsNoValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q, err := ParseChangesQuery(values); err != nil || q.Follow != want {
+		if q, err := ParseQuery(values); err != nil || q.Follow != want {
 			t.Errorf("%q: follow = %v, %v", query, q.Follow, err)
 		}
 	}
@@ -63,13 +63,13 @@ func TestFollowNeedsNoValue(t *testing.T) {
 func TestFilterIPOfCauseOnly(t *testing.T) {
 	record := written()
 	record.Removed = nil
-	filter := Filter{IP: netip.MustParseAddr("10.2.3.4")}
+	filter := Query{IP: netip.MustParseAddr("10.2.3.4")}
 	if !filter.Match(&record) {
 		t.Error("a change that the address's pod caused is part of its story")
 	}
 }
 
-func TestParseChangesQueryNamesTheParameter(t *testing.T) {
+func TestParseQueryNamesTheParameter(t *testing.T) {
 	for query, want := range map[string]string{
 		"service=web":    `service: "web" is not NAMESPACE/NAME`,
 		"service=a/b/c":  `service: "a/b/c" is not NAMESPACE/NAME`,
@@ -83,7 +83,7 @@ func TestParseChangesQueryNamesTheParameter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = ParseChangesQuery(values); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err = ParseQuery(values); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", query, err, want)
 		}
 	}
@@ -99,14 +99,14 @@ func TestHostOf(t *testing.T) {
 	}
 }
 
-func FuzzParseChangesQuery(f *testing.F) {
+func FuzzParseQuery(f *testing.F) {
 	f.Add("service=a/b&ip=::1&follow=1&cluster=x")
 	f.Fuzz(func(t *testing.T, text string) {
 		values, err := url.ParseQuery(text)
 		if err != nil {
 			return
 		}
-		query, err := ParseChangesQuery(values)
+		query, err := ParseQuery(values)
 		if err != nil {
 			return
 		}
