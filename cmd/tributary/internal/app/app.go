@@ -123,7 +123,11 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var last sync.WaitGroup // what serves until the others have ended
 	for _, p := range pages {
-		last.Go(func() { p.run(serving, o.Logger) })
+		last.Go(func() {
+			if err := page.Serve(serving, p.listener, p.handler, o.Logger); err != nil {
+				o.Logger.Error("serving the pages failed", "error", err)
+			}
+		})
 	}
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup

@@ -37,6 +37,7 @@ import (
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/plan"
@@ -113,7 +114,9 @@ func TestListenIsAllOrNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, s := range p {
-		s.run(ctx, quiet)
+		if err := page.Serve(ctx, s.listener, s.handler, quiet); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,13 +47,6 @@ func listen(c *config.Config, m *metrics.Metrics, everything http.Handler, logge
 		all = append(all, server{listener, site.handler})
 	}
 	return all, nil
-}
-
-// run serves until ctx is done.
-func (s server) run(ctx context.Context, logger *slog.Logger) {
-	if err := page.Serve(ctx, s.listener, s.handler, logger); err != nil {
-		logger.Error("serving the pages failed", "error", err)
-	}
 }
 
 // localOnly refuses requests that name another host than this machine. The address is
