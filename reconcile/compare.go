@@ -62,8 +62,8 @@ const (
 	ConflictRefused = "write_refused"
 )
 
-// troubles are what is wrong with the replica.
-func (c *Comparison) troubles() (out metrics.Trouble) {
+// Troubles are what is wrong with the replica.
+func (c *Comparison) Troubles() (out metrics.Trouble) {
 	if c.Excluded && c.Want != nil {
 		message := "namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)"
 		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: ConflictExcluded, Message: message})

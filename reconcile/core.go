@@ -123,7 +123,7 @@ func (c *Core) Compare(clock func() time.Time) *Comparison {
 	if !of.leads {
 		of.Actions, of.Waiting.More = nil, of.Waiting.More || len(of.Actions) > 0
 	}
-	of.trouble = of.troubles()
+	of.trouble = of.Troubles()
 	if ended := c.settle(w, of, begun, clock()); of.leads {
 		of.ended = ended
 	}

@@ -162,7 +162,7 @@ func TestWordsOfNothing(t *testing.T) {
 		return out.String()
 	}
 	d := planDocument{Replicas: 2, Changes: []plannedReplica{{Replica: "shop/web", Conflicts: []string{"foreign_object: it is another's"}}}}
-	if got := text(d.print); !strings.Contains(got, "but 1 of 2 replicas wait or are in conflict") {
+	if got := text(d.print); !strings.Contains(got, "but 1 of 2 replicas are in conflict") {
 		t.Errorf("a plan says\n%s", got)
 	}
 	for _, ready := range []bool{false, true} {

@@ -63,8 +63,6 @@ type plannedReplica struct {
 	Replica   string          `json:"replica"`
 	Actions   []plannedAction `json:"actions,omitempty"`
 	Conflicts []string        `json:"conflicts,omitempty"`
-	// Waiting is why nothing may be written.
-	Waiting string `json:"waiting,omitempty"`
 }
 
 type plannedAction struct {
@@ -83,19 +81,14 @@ func documentOf(all []reconcile.Comparison) *planDocument {
 	for i := range all {
 		c := &all[i]
 		one := plannedReplica{Replica: c.Replica.String()}
-		if c.Excluded && c.Want != nil {
-			one.Waiting = "the namespace may not be written to (ingress.namespaces)"
+		for _, a := range c.Actions {
+			one.Actions = append(one.Actions, plannedAction{a.Verb.String(), a.Object().String(), a.Why, a.Delta.Added, a.Delta.Removed, a.Delta.Readied, a.Delta.Unreadied})
 		}
-		if !c.Excluded {
-			for _, a := range c.Actions {
-				one.Actions = append(one.Actions, plannedAction{a.Verb.String(), a.Object().String(), a.Why, a.Delta.Added, a.Delta.Removed, a.Delta.Readied, a.Delta.Unreadied})
-			}
-			for _, conflict := range c.Waiting.Conflicts {
-				one.Conflicts = append(one.Conflicts, string(conflict.Reason)+": "+conflict.Message)
-			}
+		for _, conflict := range c.Troubles().Conflicts {
+			one.Conflicts = append(one.Conflicts, conflict.Reason+": "+conflict.Message)
 		}
 		out.Writes += len(one.Actions)
-		if len(one.Actions)+len(one.Conflicts) > 0 || one.Waiting != "" {
+		if len(one.Actions)+len(one.Conflicts) > 0 {
 			out.Changes = append(out.Changes, one)
 		}
 	}
@@ -112,13 +105,10 @@ func (d *planDocument) print(p *printer) {
 		for _, conflict := range r.Conflicts {
 			p.printf("  conflict: %s\n", conflict)
 		}
-		if r.Waiting != "" {
-			p.printf("  waits: %s\n", r.Waiting)
-		}
 	}
 	switch {
 	case d.Writes == 0 && len(d.Changes) > 0:
-		p.printf("\nNothing to write, but %d of %d replicas wait or are in conflict.\n", len(d.Changes), d.Replicas)
+		p.printf("\nNothing to write, but %d of %d replicas are in conflict.\n", len(d.Changes), d.Replicas)
 	case d.Writes == 0:
 		p.printf("Nothing to write: the ingress cluster has all that is wanted (%d replicas).\n", d.Replicas)
 	default:
