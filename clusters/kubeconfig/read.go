@@ -143,6 +143,11 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 	if err == nil {
 		_, err = rest.TransportFor(config)
 	}
+	if path := c.User.TokenFile; err != nil && path != "" {
+		if _, err := ReadFile(path); err != nil {
+			return nil, field.ErrorList{Detailed(field.NotFound(c.userAt.Child("tokenFile"), path), err.Error())}
+		}
+	}
 	if err != nil { // which may quote what the file holds
 		at := field.NewPath("contexts").Key(c.Context)
 		return nil, field.ErrorList{secret(at, "the client library refuses what it names: a certificate or key is cut off or of another, or a field is not as it should be; kubectl with --kubeconfig and --context says why")}

@@ -174,6 +174,10 @@ func TestWhatAFileMayHold(t *testing.T) {
 	if lines(faults) != want {
 		t.Error(lines(faults))
 	}
+	_, faults = FromFile("/k/x", "", []byte(build([]string{"server: https://a"}, []string{"tokenFile: t"})), none)
+	if got := lines(faults); got != `users[u].user.tokenFile: Not found: "/k/t": no such file or directory` {
+		t.Error(got)
+	}
 	_, faults = FromFile(path, "", []byte(build([]string{"server: https://a"}, []string{"exec: {command: a, args: [" + hidden + "]}"})), none)
 	if got := lines(faults); !strings.HasPrefix(got, "contexts[main]: Invalid value: the client library refuses what it names") || strings.Contains(got, hidden) {
 		t.Error(got)
