@@ -156,7 +156,7 @@ func (w *Watcher) assemble() {
 	var next *Config
 	text, err := read(w.path)
 	if err != nil {
-		err = in(w.path, kubeconfig.Whole(err.Error()+"; --config names the configuration file"))
+		err = in(cmp.Or(w.path, `""`), kubeconfig.Whole(err.Error()+"; --config names the configuration file"))
 	} else {
 		next, err = Parse(w.path, text)
 	}

@@ -110,6 +110,11 @@ func TestPlanWithoutAMember(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "cluster idc-b was not listed within 2s (unreachable: ") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	w.ingress.Close()
+	code, _, errs = call(t, "plan", "--config", path, "--timeout", "1s")
+	if _, said, _ := strings.Cut(errs, "was not listed within"); code != exitFailed || strings.Count(said, "the version of cluster ingress") != 1 {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 }
 
 // TestLeader: the Lease names the pod.

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -110,7 +111,7 @@ func (a *App) ingressStatus() metrics.IngressStatus {
 	if session != nil {
 		s.LastContact, s.Version = session.LastContact().UTC(), session.Version()
 	}
-	err := errors.Join(a.ingress.trouble(), trouble)
+	err := cmp.Or(a.ingress.trouble(), trouble) // what cannot be reached cannot be followed
 	switch {
 	case errors.Is(err, kube.ErrOtherCluster):
 		s.State, s.Up = "other cluster", false
