@@ -64,6 +64,9 @@ func newLinkCommand() *cobra.Command {
 		if err := f.connect(cmd); err != nil {
 			return err
 		}
+		if err := f.CheckServer(); err != nil {
+			return usage{err}
+		}
 		expires, err := link.Link(cmd.Context(), &f.Options)
 		if err != nil {
 			return err

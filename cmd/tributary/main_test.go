@@ -36,6 +36,10 @@ func TestUsage(t *testing.T) {
 	if err := os.WriteFile(config, []byte("apiVersion: tributary.dev/v1alpha1\nkind: Config\nbogus: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("clusters: [{name: a, cluster: {server: 'https://a'}}]\ncontexts: [{name: a, context: {cluster: a}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args string
 		code int
@@ -53,6 +57,7 @@ func TestUsage(t *testing.T) {
 		{"plan --config tributary.yaml --timeout 0s", 2, "--timeout: 0s"},
 		{"bogus", 2, "unknown command"},
 		{"run", 2, "\"config\" not set"},
+		{"run --config=", 2, `"": no such file or directory; --config names`},
 		{"check --config " + config, 2, "bogus"},
 		{"plan --config nowhere.yaml", 2, "nowhere.yaml"},
 		{"run --confg x", 2, "unknown flag"},
@@ -70,6 +75,7 @@ func TestUsage(t *testing.T) {
 		{"link IDC_A --dry-run", 2, "not a DNS label"},
 		{"link idc-a --dry-run --namespaces=", 2, "names none"},
 		{"status --watch --server ftp://x", 2, "is not an address"},
+		{"link a --context a --server http://a --kubeconfig " + kubeconfig, 2, "give --server https://HOST:PORT"},
 		{"unlink idc-a", 2, "--context is missing"},
 	} {
 		code, stdout, stderr := call(t, strings.Fields(test.args)...)
@@ -162,7 +168,11 @@ func TestWordsOfNothing(t *testing.T) {
 		return out.String()
 	}
 	d := planDocument{Replicas: 2, Changes: []plannedReplica{{Replica: "shop/web", Conflicts: []string{"foreign_object: it is another's"}}}}
-	if got := text(d.print); !strings.Contains(got, "but 1 of 2 replicas are in conflict") {
+	if got := text(d.print); !strings.Contains(got, "but conflicts in 1 of 2 replicas") {
+		t.Errorf("a plan says\n%s", got)
+	}
+	one := planDocument{Replicas: 1, Writes: 1}
+	if got := text(one.print); !strings.Contains(got, "1 write for 1 replica. ") {
 		t.Errorf("a plan says\n%s", got)
 	}
 	for _, ready := range []bool{false, true} {

@@ -108,10 +108,10 @@ func (d *planDocument) print(p *printer) {
 	}
 	switch {
 	case d.Writes == 0 && len(d.Changes) > 0:
-		p.printf("\nNothing to write, but %d of %d replicas are in conflict.\n", len(d.Changes), d.Replicas)
+		p.printf("\nNothing to write, but conflicts in %d of %s.\n", len(d.Changes), count(d.Replicas, "replica"))
 	case d.Writes == 0:
-		p.printf("Nothing to write: the ingress cluster has all that is wanted (%d replicas).\n", d.Replicas)
+		p.printf("Nothing to write: the ingress cluster has all that is wanted (%s).\n", count(d.Replicas, "replica"))
 	default:
-		p.printf("\n%d writes for %d replicas. Nothing was written.\n", d.Writes, d.Replicas)
+		p.printf("\n%s for %s. Nothing was written.\n", count(d.Writes, "write"), count(d.Replicas, "replica"))
 	}
 }

@@ -90,8 +90,8 @@ func printSummary(p *printer, s *metrics.Status) {
 	default:
 		p.printf("Leader    %s; this process (%s) is on standby\n", cmp.Or(l.Holder, "nobody"), l.Identity)
 	}
-	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"),
-		s.Ingress.Replicas, page.Ago(s.Ingress.LastContact, s.Time))
+	p.printf("Ingress   %s, %s, %s, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"),
+		count(s.Ingress.Replicas, "replica"), page.Ago(s.Ingress.LastContact, s.Time))
 }
 
 func printMembers(p *printer, s *metrics.Status) {
@@ -131,7 +131,7 @@ func printQueue(p *printer, s *metrics.Status) {
 	for _, l := range s.Lanes {
 		all = append(all, []string{l.Name, strconv.Itoa(l.Waiting), strconv.Itoa(l.Sent), seconds(l.OldestSeconds)})
 	}
-	p.section("Writes; "+strconv.Itoa(s.Comparing)+" replicas wait for a comparison", 0, []string{"LANE", "WAITING", "UNDER WAY", "OLDEST"}, all)
+	p.section("Writes; replicas that wait for a comparison: "+strconv.Itoa(s.Comparing), 0, []string{"LANE", "WAITING", "UNDER WAY", "OLDEST"}, all)
 }
 
 func printSinks(p *printer, s *metrics.Status) {

@@ -73,6 +73,14 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// count renders how many things there are.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // seconds renders a number of seconds.
 func seconds(s float64) string { return page.Short(time.Duration(s * float64(time.Second))) }
 

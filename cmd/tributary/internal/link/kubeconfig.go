@@ -41,8 +41,8 @@ func RequestToken(ctx context.Context, client corev1.ServiceAccountsGetter, name
 	return &granted.Status, nil
 }
 
-// checkServer reports why no token is sent to the member's address.
-func (o *Options) checkServer() error {
+// CheckServer reports why no token would be sent to the member's address: better before anything is made.
+func (o *Options) CheckServer() error {
 	where, err := url.Parse(o.Server.Host)
 	switch {
 	case err != nil || where.Scheme != "https" || where.Hostname() == "" || where.User != nil || where.RawQuery != "" || where.Fragment != "":
