@@ -114,7 +114,7 @@ func (g *ground) set(key syncer.Key, member, text string, port ...int32) {
 	}
 	g.shares[key][member] = share
 	g.mu.Unlock()
-	g.r.add(key, record.Cause{Cluster: member, Kind: "Pod", Namespace: key.Namespace, Name: key.Name + "-1", Event: record.EventModified, Arrival: time.Now(), Live: true})
+	g.r.add(key, record.Cause{Cluster: member, Kind: "Pod", Namespace: key.Namespace, Name: key.Name + "-1", Event: "modified", Arrival: time.Now(), Live: true})
 }
 
 func contribution(key syncer.Key, text string, port int32) syncer.Contribution {

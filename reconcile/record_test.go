@@ -70,7 +70,7 @@ func TestRecordsOfFailures(t *testing.T) {
 		g.set(web, "a", "1")
 		began := time.Now()
 		g.pass(3 * time.Second)
-		g.r.add(web, record.Cause{Cluster: "a", Kind: "Pod", Event: record.EventModified, Arrival: time.Now(), Live: true})
+		g.r.add(web, record.Cause{Cluster: "a", Kind: "Pod", Event: "modified", Arrival: time.Now(), Live: true})
 		g.pass(time.Second)
 		if oldest := g.oldest()["a"]; !oldest.Equal(began) {
 			t.Errorf("lag counts from %s, want %s", oldest, began)

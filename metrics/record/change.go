@@ -181,7 +181,8 @@ type Cause struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
-	// Event is one of the Event constants.
+	// Event is one of the Event constants, or of a member "added", "modified", "deleted", "missing" (a list
+	// lacked it, and a read says that it is gone) or "time" (only time has passed, as for stableFor).
 	Event string `json:"event"`
 	// State is what a pod had become: "ready", "not ready", "terminating" or "gone".
 	// Empty for other kinds, and where it is not known.
@@ -200,17 +201,10 @@ type Cause struct {
 	Live bool `json:"live"`
 }
 
-// The events of a Cause.
+// The events of a Cause that are not a member's alone.
 const (
-	EventAdded    = "added"
-	EventModified = "modified"
-	EventDeleted  = "deleted"
 	// EventListed: a list or a read showed it.
 	EventListed = "listed"
-	// EventMissing: a list lacked it, and a read says that it is gone.
-	EventMissing = "missing"
-	// EventTime: only time has passed, as for stableFor, holdSilentNodes and staleAfter.
-	EventTime = "time"
 	// EventConfigured: the configuration of the member, or of the installation, changed.
 	EventConfigured = "configured"
 	// EventRepaired: an object in the ingress cluster was changed by somebody else.

@@ -31,7 +31,7 @@ func podCause(name, event, state, ip string, arrival time.Time) Cause {
 
 // written is a finished record of a removal.
 func written() Change {
-	r := Begin("shop", "web", podCause("web-1", EventModified, "terminating", "10.2.3.4", at(0)), 1, at(0.25))
+	r := Begin("shop", "web", podCause("web-1", "modified", "terminating", "10.2.3.4", at(0)), 1, at(0.25))
 	r.Lane, r.Removed = "removal", []string{"10.2.3.4:8080"}
 	r.Computed(at(0.5))
 	r.Acknowledged("Endpoints", at(2))
@@ -42,7 +42,7 @@ func written() Change {
 
 // burst is a record with everything set.
 func burst() Change {
-	cause := podCause("web-1", EventModified, "ready", "10.2.3.4", at(0))
+	cause := podCause("web-1", "modified", "ready", "10.2.3.4", at(0))
 	cause.SourceTime = at(-1000)
 	r := Begin("shop", "web", cause, 7, at(2))
 	r.Lane = "addition"
@@ -59,7 +59,7 @@ func burst() Change {
 
 func TestALiveCauseNamesTheChangeThenTheEarliest(t *testing.T) {
 	listed := Cause{Name: "listed", Arrival: at(-60_000)}
-	first, second := podCause("first", EventAdded, "", "", at(0)), podCause("second", EventAdded, "", "", at(1))
+	first, second := podCause("first", "added", "", "", at(0)), podCause("second", "added", "", "", at(1))
 	for _, order := range [][]Cause{{listed, first, second}, {second, listed, first}, {first, second, listed}} {
 		got := order[0]
 		for _, c := range order[1:] {

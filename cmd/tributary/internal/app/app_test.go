@@ -310,7 +310,7 @@ func TestCauseOfAChange(t *testing.T) {
 	got := causeOf("idc-a", &member.Cause{
 		Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "web-0"}, UID: "u", Event: "deleted", State: "gone", IP: "10.0.0.1", SourceTime: at, Arrived: at, Live: true,
 	})
-	want := record.Cause{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u", Event: record.EventDeleted, State: "gone", IP: "10.0.0.1", SourceTime: at, Arrival: at, Live: true}
+	want := record.Cause{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u", Event: "deleted", State: "gone", IP: "10.0.0.1", SourceTime: at, Arrival: at, Live: true}
 	if got != want {
 		t.Errorf("%+v; want %+v", got, want)
 	}
