@@ -93,13 +93,11 @@ type millis struct {
 	Total          float64 `json:"total"`
 }
 
-func (s Stages) millis() millis {
-	ms := func(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Millisecond) }
-	return millis{ms(s.Queue), ms(s.Compute), ms(s.WriteEndpoints), ms(s.WriteSlices), ms(s.Total)}
-}
-
 // MarshalJSON renders the stages in milliseconds.
-func (s Stages) MarshalJSON() ([]byte, error) { return json.Marshal(s.millis()) }
+func (s Stages) MarshalJSON() ([]byte, error) {
+	ms := func(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Millisecond) }
+	return json.Marshal(millis{ms(s.Queue), ms(s.Compute), ms(s.WriteEndpoints), ms(s.WriteSlices), ms(s.Total)})
+}
 
 // UnmarshalJSON is the inverse of MarshalJSON, to the microsecond.
 func (s *Stages) UnmarshalJSON(data []byte) error {

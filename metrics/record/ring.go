@@ -13,11 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// DefaultRecords is how many records a Ring holds by default.
-const DefaultRecords = 10_000
-
-// defaultBytes is how many bytes of them.
-const defaultBytes = 32 << 20
+// defaultRecords is how many records a Ring holds by default, defaultBytes how many bytes of them.
+const defaultRecords, defaultBytes = 10_000, 32 << 20
 
 // Ring stores the last change records, bounded in number and in bytes. All
 // methods are safe for concurrent use; records handed out are read-only.
@@ -41,7 +38,7 @@ type Ring struct {
 // bytes of them; 0 means 10,000 records and 32 MiB. The newest record is stored
 // whatever its size.
 func NewRing(records, bytes int) *Ring {
-	return &Ring{maxRecords: cmp.Or(records, DefaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
+	return &Ring{maxRecords: cmp.Or(records, defaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
 }
 
 // Add numbers the record, stores it and wakes the followers. The ring owns the
