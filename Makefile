@@ -9,7 +9,7 @@ COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TOOL    := go tool -modfile=$(CURDIR)/go.tool.mod
 
-# What links Kubernetes' servers and controllers takes linters minutes; `go test` vets it.
+# What links Kubernetes' servers and controllers takes staticcheck minutes.
 E2E_LIGHT = $$(go list ./... | grep -v -e /cmd/kubeground -e /oracle)
 
 .DEFAULT_GOAL := help
@@ -43,8 +43,8 @@ export SEED
 soak: export SEED := $(if $(filter file,$(origin SEED)),0,$(SEED))
 SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 
-# Without goroutines there is no race to detect. What is tested here is vetted by lint: go test would vet all
-# dependencies twice more, with and without the race detector.
+# Without goroutines there is no race to detect. What is tested, here and below, is vetted by lint: go test has fewer
+# checks, and would vet all dependencies for them once more.
 PURE = ./syncer ./clusters/decode ./clusters/kubeconfig ./clusters/member ./clusters/native ./clusters/store \
 	./cmd/tributary/internal/link ./internal/mixin ./reconcile/plan
 
@@ -52,12 +52,12 @@ PURE = ./syncer ./clusters/decode ./clusters/kubeconfig ./clusters/member ./clus
 unit: ## unit tests of the product, with the race detector where there are goroutines
 	go test -vet=off -timeout 10m $(PURE)
 	go test -vet=off -race -timeout 20m $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
-	cd deploy/helm && go test .
+	cd deploy/helm && go test -vet=off .
 
 # Packages run beside each other, and three tests of each with a fleet of clusters of their own: most of what they do is to
 # wait. They build tributary themselves, with the flags of the tests: those of `make build` would compile everything once
 # more. go test does not know that they run it, and would show a result from before it was changed: hence the count.
-E2E_TEST = go test -count=1
+E2E_TEST = go test -vet=off -count=1
 QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
 
 .PHONY: scenarios
@@ -67,7 +67,7 @@ scenarios: ## scenarios, the oracle, and a quick share of every fault on real cl
 
 .PHONY: simulate
 simulate: ## a fleet in one goroutine, whose every fault and latency is drawn from SEED: CASES=N of them, or for HOURS=N
-	cd e2e && go test -count=1 -timeout 0 -run TestCases ./simulation -cases $(or $(CASES),2000) -hours $(or $(HOURS),0) -coverage
+	cd e2e && $(E2E_TEST) -timeout 0 -run TestCases ./simulation -cases $(or $(CASES),2000) -hours $(or $(HOURS),0) -coverage
 
 .PHONY: e2e
 e2e: scenarios haproxy ## every test on real clusters, at full size: also installation, image, every fault and scale
@@ -107,7 +107,7 @@ lint: ## gofmt, go vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
 	go vet ./...
 	$(TOOL) staticcheck ./...
-	cd e2e && go vet $(E2E_LIGHT) && $(TOOL) staticcheck $(E2E_LIGHT)
+	cd e2e && go vet $(E2E_LIGHT) ./oracle && $(TOOL) staticcheck $(E2E_LIGHT)
 	cd deploy/helm && go vet . && $(TOOL) staticcheck .
 	cd deploy/image && go vet .
 
@@ -140,7 +140,7 @@ PROMTOOL ?= $(or $(shell command -v promtool),$(or $(XDG_CACHE_HOME),$(HOME)/.ca
 alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
 	$(PROMTOOL) check rules deploy/helm/tributary/files/alerts.yaml
 	$(PROMTOOL) test rules deploy/prometheus/alerts_test.yaml
-	go test ./internal/mixin -promtool $(PROMTOOL)
+	go test -vet=off ./internal/mixin -promtool $(PROMTOOL)
 
 .PHONY: mixin
 mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet
