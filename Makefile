@@ -12,6 +12,10 @@ TOOL    := go tool -modfile=$(CURDIR)/go.tool.mod
 # What links Kubernetes' servers and controllers takes staticcheck minutes.
 E2E_LIGHT = $$(go list ./... | grep -v -e /cmd/kubeground -e /oracle)
 
+# Compilers and linters spend a sixth of their time on garbage that a machine has room for. Not for `go test`: tests, and
+# what they start, collect theirs as ever.
+ROOMY = 400
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -47,11 +51,13 @@ SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 # checks, and would vet all dependencies for them once more.
 PURE = ./syncer ./clusters/decode ./clusters/kubeconfig ./clusters/member ./clusters/native ./clusters/store \
 	./cmd/tributary/internal/link ./internal/mixin ./reconcile/plan
+RACY = $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector where there are goroutines
 	go test -vet=off -timeout 10m $(PURE)
-	go test -vet=off -race -timeout 20m $$(comm -23 <(go list ./... | sort) <(go list $(PURE) | sort))
+	GOGC=$(ROOMY) go list -race -export -deps -test $(RACY) >/dev/null # compiles
+	go test -vet=off -race -timeout 20m $(RACY)
 	cd deploy/helm && go test -vet=off .
 
 # Packages run beside each other, and three tests of each with a fleet of clusters of their own: most of what they do is to
@@ -62,7 +68,7 @@ QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./o
 
 .PHONY: scenarios
 scenarios: ## scenarios, the oracle, and a quick share of every fault on real clusters, judged by their whole history
-	cd e2e && go run ./cluster/prebuild
+	cd e2e && GOGC=$(ROOMY) go run ./cluster/prebuild
 	cd e2e && $(E2E_TEST) -p 3 -parallel 3 -timeout 30m -skip TestRollOutBehindHAProxy $(QUICK)
 
 .PHONY: simulate
@@ -103,6 +109,7 @@ haproxy-installed:
 	export DEBIAN_FRONTEND=noninteractive; apt-get update -q && apt-get install -q -y --no-install-recommends haproxy iproute2
 
 .PHONY: lint
+lint: export GOGC := $(ROOMY)
 lint: ## gofmt, go vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
 	go vet ./...
@@ -134,7 +141,7 @@ bin/prometheus: deploy/prometheus.mod
 PROMTOOL ?= $(or $(shell command -v promtool),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tributary-e2e/promtool)
 %/tributary-e2e/promtool: deploy/prometheus.mod
 	@echo "building $@: minutes, the first time" >&2
-	go build -modfile=deploy/prometheus.mod -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+	GOGC=$(ROOMY) go build -modfile=deploy/prometheus.mod -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: alerts
 alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
