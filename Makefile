@@ -34,9 +34,10 @@ image: ## bin/image: an OCI layout for amd64 and arm64, with bills of materials;
 demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECONDS=N ends it)
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
-# Tests on real clusters wait most of the time: one of two jobs is theirs, the others take turns beside them.
+# Tests on real clusters wait most of the time: one of two jobs is theirs, the others take turns beside them. Not beside the
+# build of the clusters' servers: two go commands compile twice what both need.
 .PHONY: test
-test: ## everything that must pass: lint, unit tests, alerts, a simulated fleet, scenarios and faults on real clusters
+test: prebuild ## everything that must pass: lint, unit tests, alerts, a simulated fleet, scenarios and faults on real clusters
 	+$(MAKE) --no-print-directory -j 2 --output-sync=line scenarios lint unit alerts simulate
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
@@ -66,9 +67,13 @@ unit: ## unit tests of the product, with the race detector where there are gorou
 E2E_TEST = go test -vet=off -count=1
 QUICK = ./cluster/... ./differential ./fault ./fleet/... ./history ./latency ./oracle ./scenario
 
-.PHONY: scenarios
-scenarios: ## scenarios, the oracle, and a quick share of every fault on real clusters, judged by their whole history
+# Needed once. Inside of a test it would look like a hang.
+.PHONY: prebuild
+prebuild:
 	cd e2e && GOGC=$(ROOMY) go run ./cluster/prebuild
+
+.PHONY: scenarios
+scenarios: prebuild ## scenarios, the oracle, and a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && $(E2E_TEST) -p 3 -parallel 3 -timeout 30m -skip TestRollOutBehindHAProxy $(QUICK)
 
 .PHONY: simulate
@@ -97,8 +102,7 @@ page: ## the page at / in a headless Chromium (apt-get install chromium), also o
 	cd e2e && go vet -tags chromium ./page && go test -count=1 -tags chromium -artifacts -outputdir $(CURDIR)/bin ./page
 
 .PHONY: haproxy
-haproxy: haproxy-installed ## a roll-out of ten pods on real clusters, behind a real HAProxy that a sink programs; no request may fail
-	cd e2e && go run ./cluster/prebuild
+haproxy: haproxy-installed prebuild ## a roll-out of ten pods on real clusters, behind a real HAProxy that a sink programs; no request may fail
 	cd e2e && go test -count=1 -v -run TestRollOutBehindHAProxy ./scenario
 
 # What that test runs beside what it builds itself; another system than Debian has its own way.
@@ -150,8 +154,7 @@ alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of th
 	go test -vet=off ./internal/mixin -promtool $(PROMTOOL)
 
 .PHONY: mixin
-mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet
-	cd e2e && go run ./cluster/prebuild
+mixin: build alerts bin/prometheus prebuild ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet
 	cd e2e && go run ./cmd/checkmixin -tributary $(CURDIR)/bin/tributary -prometheus $(CURDIR)/bin/prometheus
 
 .PHONY: bench
