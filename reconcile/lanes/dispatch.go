@@ -29,7 +29,7 @@ const (
 	// additionsBeside and bulkBeside are how many each may hold beside a removal, and for
 	// afterRemoval after one; bulk work also while there is news that was not compared, for any
 	// of it may be a removal.
-	additionsBeside = 16
+	additionsBeside = 8
 	bulkBeside      = 4
 	afterRemoval    = time.Second
 	// A namespace in which a request has been under way for hanging has latePlaces until one is

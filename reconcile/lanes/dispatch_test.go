@@ -47,7 +47,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// For a second after a removal additions have sixteen places.
+// For a second after a removal additions have eight places.
 func TestAdditionsYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
