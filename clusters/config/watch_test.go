@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +161,21 @@ func TestFilesThatAKubeconfigNames(t *testing.T) {
 	next(t, w)
 	m.write("/t/ca.pem", "z")
 	quiet(t, w)
+}
+
+// TestATokenFileThatComesLater: the member is reached once its token is there.
+func TestATokenFileThatComesLater(t *testing.T) {
+	w, m := start(t, two)
+	token := filepath.Join(t.TempDir(), "token")
+	m.write("/t/a", strings.Replace(reach("a", token), `"token"`, `"tokenFile"`, 1))
+	wantErr(t, next(t, w).Members["a"].Err, `users[x].user.tokenFile: Not found: "`+token+`": does not exist`)
+	if err := os.WriteFile(token, []byte("1"), 0o600); err != nil { // which client-go reads
+		t.Fatal(err)
+	}
+	m.write(token, "1")
+	if a := next(t, w).Members["a"]; a.Err != nil || a.REST.BearerTokenFile != token {
+		t.Error(a.Err)
+	}
 }
 
 func TestAnEdit(t *testing.T) {

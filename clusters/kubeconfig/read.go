@@ -143,11 +143,6 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 	if err == nil {
 		_, err = rest.TransportFor(config)
 	}
-	if path := c.User.TokenFile; err != nil && path != "" {
-		if _, err := ReadFile(path); err != nil {
-			return nil, field.ErrorList{Detailed(field.NotFound(c.userAt.Child("tokenFile"), path), err.Error())}
-		}
-	}
 	if err != nil { // which may quote what the file holds
 		at := field.NewPath("contexts").Key(c.Context)
 		return nil, field.ErrorList{secret(at, "the client library refuses what it names: a certificate or key is cut off or of another, or a field is not as it should be; kubectl with --kubeconfig and --context says why")}
@@ -231,10 +226,21 @@ func (c *chosen) refuse() (faults field.ErrorList) {
 
 // inline puts the certificates and keys that an operator's file names in the place of
 // their names: what was checked is what is used, and another content makes another hash.
-// A tokenFile is left to client-go, which reads it again every minute.
+// A tokenFile is left to client-go, which reads it again every minute. It is read here so that
+// one that is written later is noticed.
 func (c *chosen) inline(read func(path string) ([]byte, error)) (faults field.ErrorList) {
 	if err := clientcmd.ResolveLocalPaths(c.file()); err != nil {
 		return field.ErrorList{Whole(err.Error())}
+	}
+	content := func(at *field.Path, path string) []byte {
+		data, err := read(path)
+		if err == nil && len(data) == 0 {
+			err = errors.New("is empty")
+		}
+		if err != nil {
+			faults = append(faults, Detailed(field.NotFound(at, path), err.Error()))
+		}
+		return data
 	}
 	for _, f := range []struct {
 		at   *field.Path
@@ -246,16 +252,12 @@ func (c *chosen) inline(read func(path string) ([]byte, error)) (faults field.Er
 		{c.userAt.Child("client-key"), &c.User.ClientKey, &c.User.ClientKeyData},
 	} {
 		if *f.path != "" && len(*f.data) == 0 { // inline data counts before a file
-			data, err := read(*f.path)
-			switch {
-			case err != nil:
-				faults = append(faults, Detailed(field.NotFound(f.at, *f.path), err.Error()))
-			case len(data) == 0:
-				faults = append(faults, Detailed(field.NotFound(f.at, *f.path), "is empty"))
-			}
-			*f.data = data
+			*f.data = content(f.at, *f.path)
 		}
 		*f.path = ""
+	}
+	if c.User.TokenFile != "" {
+		content(c.userAt.Child("tokenFile"), c.User.TokenFile)
 	}
 	return faults
 }

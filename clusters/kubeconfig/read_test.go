@@ -170,12 +170,12 @@ func TestWhatAFileMayHold(t *testing.T) {
 	}
 	_, faults = FromFile("/k/x", "", []byte(build([]string{"server: https://a", "certificate-authority: ca.pem"}, []string{"client-certificate: /c.pem", "client-key: ../k.pem", "tokenFile: t"})), none)
 	want := `clusters[c].cluster.certificate-authority: Not found: "/k/ca.pem": does not exist` + "\n" + `users[u].user.client-certificate: Not found: "/c.pem": does not exist` + "\n" +
-		`users[u].user.client-key: Not found: "/k.pem": does not exist`
+		`users[u].user.client-key: Not found: "/k.pem": does not exist` + "\n" + `users[u].user.tokenFile: Not found: "/k/t": does not exist`
 	if lines(faults) != want {
 		t.Error(lines(faults))
 	}
 	_, faults = FromFile("/k/x", "", []byte(build([]string{"server: https://a"}, []string{"tokenFile: t"})), none)
-	if got := lines(faults); got != `users[u].user.tokenFile: Not found: "/k/t": no such file or directory` {
+	if got := lines(faults); got != `users[u].user.tokenFile: Not found: "/k/t": does not exist` {
 		t.Error(got)
 	}
 	_, faults = FromFile(path, "", []byte(build([]string{"server: https://a"}, []string{"exec: {command: a, args: [" + hidden + "]}"})), none)
