@@ -183,15 +183,12 @@ func (v *validator) replicas(at *field.Path, c *Config) {
 			v.add(field.Required(at.Child("order"), "name members, the first choice first"))
 		}
 		for j, name := range f.Order {
-			if slices.Index(f.Order, name) < j {
-				v.add(field.Duplicate(at.Child("order").Index(j), name))
-			}
 			own := at.Child("order").Index(j)
-			if len(validation.IsDNS1123Label(name)) > 0 { // a glob would say nothing of the order
-				v.label(own, name)
-			} else {
-				v.known(own, name, c)
+			if slices.Index(f.Order, name) < j {
+				v.add(field.Duplicate(own, name))
 			}
+			v.label(own, name) // a glob would say nothing of the order
+			v.known(own, name, c)
 		}
 	}
 	v.oneOf(at.Child("orphans"), r.Orphans, OrphansKeep, OrphansDelete)
