@@ -183,8 +183,7 @@ func (m *Member) open(ctx context.Context) (*kube.Session, error) {
 	if access.REST == nil {
 		return nil, fmt.Errorf("there is no kubeconfig that can be used: %w", access.Err)
 	}
-	session, err := kube.Open(ctx, access.REST, kube.Options{
-		Cluster: m.name, Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
+	session, err := kube.Open(ctx, access.REST, kube.Options{Version: m.options.Version, Pin: m.pin, Wrap: m.options.Wrap(m.name)})
 	if err != nil {
 		m.failed(err)
 		if m.access.Current() != nil && ctx.Err() == nil {

@@ -188,7 +188,7 @@ func (g *ground) standBy() *process {
 	p := &process{seen: &seen{troubles: map[syncer.Key]metrics.Trouble{}}}
 	p.grant()
 	p.access = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
-		return kube.Open(ctx, g.server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
+		return kube.Open(ctx, g.server.Config(""), kube.Options{Version: "test"})
 	})
 	p.set = sinks.New(sinks.Options{Instance: "default", Hold: p.Hold, Observe: func(string, string) {}, Logger: slog.New(slog.DiscardHandler)})
 	p.r = New(Options{Access: p.access, Write: p.access, Source: g, Permit: p, Sinks: p.set, Metrics: p.seen, Instance: "default",

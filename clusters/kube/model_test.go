@@ -615,7 +615,7 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 }
 
 func (s *scene) open(ctx context.Context) (*Session, error) {
-	return Open(ctx, s.cfg, Options{Cluster: "a", Pin: s.pin})
+	return Open(ctx, s.cfg, Options{Pin: s.pin})
 }
 
 // pass lets virtual time go by.

@@ -54,7 +54,7 @@ func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Object, 
 	case isNotThere(err, r, key):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read %s %s of cluster %s: %w", r.Resource, key, s.cluster, err)
+		return nil, fmt.Errorf("read %s %s: %w", r.Resource, key, err)
 	}
 	return object, nil
 }
@@ -148,7 +148,7 @@ func (s *Session) pages(ctx context.Context, q Query, each func(content []byte) 
 			return false
 		})
 		if err != nil {
-			return 0, fmt.Errorf("list %s of cluster %s: %w", q.Resource.Resource, s.cluster, bare(err))
+			return 0, fmt.Errorf("list %s: %w", q.Resource.Resource, bare(err))
 		}
 		revision = cmp.Or(revision, Revision(list.ResourceVersion))
 		if list.Continue == "" {

@@ -23,8 +23,6 @@ import (
 
 // Options say how a session behaves. The zero value is usable.
 type Options struct {
-	// Cluster names the cluster in errors and logs.
-	Cluster string
 	// Version of the product, for the User-Agent.
 	Version string
 	// Pin is the identity that the cluster must have; nil: it may be any, and is then to stay
@@ -38,8 +36,7 @@ type Options struct {
 // nothing is read before the cluster at its other end has shown its identity. All methods
 // are safe for concurrent use.
 type Session struct {
-	cluster, host string
-	version       string
+	host, version string
 	pin           *Pin
 	pool          *pool
 	clientset     *kubernetes.Clientset
@@ -50,9 +47,9 @@ type Session struct {
 
 // Open connects, and checks the identity of the cluster before anything is read. cfg is not
 // changed. Its QPS is ignored: there is no limit of requests on our side.
-// The error wraps ErrOtherCluster where another cluster answers.
+// The error wraps ErrOtherCluster where another cluster answers, and leaves it to the caller to name the cluster.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
-	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: cmp.Or(o.Pin, NewPin(""))}
+	s := &Session{host: cfg.Host, pin: cmp.Or(o.Pin, NewPin(""))}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -65,7 +62,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 		s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	if s.version, err = s.askVersion(ctx); err != nil {
 		s.Close()
@@ -128,7 +125,7 @@ func (s *Session) askVersion(ctx context.Context) (string, error) {
 		err = json.Unmarshal(body, &said)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
+		return "", fmt.Errorf("read the version of the cluster: %w", err)
 	}
 	return fmt.Sprintf("%.64s", said.GitVersion), nil
 }

@@ -155,7 +155,7 @@ func (c *checked) check(ctx context.Context, access config.Access, more func(con
 	c.Expires = kubeconfig.Expires(access.REST)
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: c.Cluster, Version: build().Version})
+	session, err := kube.Open(ctx, access.REST, kube.Options{Version: build().Version})
 	if err != nil {
 		result, hint := "unreachable", "is the server's address right, and does it run?"
 		switch _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); {

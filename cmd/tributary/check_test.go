@@ -112,7 +112,7 @@ func TestPlanWithoutAMember(t *testing.T) {
 	}
 	w.ingress.Close()
 	code, _, errs = call(t, "plan", "--config", path, "--timeout", "1s")
-	if _, said, _ := strings.Cut(errs, "was not listed within"); code != exitFailed || strings.Count(said, "the version of cluster ingress") != 1 {
+	if _, said, _ := strings.Cut(errs, "was not listed within"); code != exitFailed || strings.Count(said, "the version of the cluster") != 1 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

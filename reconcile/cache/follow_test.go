@@ -38,7 +38,7 @@ func TestFollow(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		access := kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
-			return kube.Open(ctx, server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
+			return kube.Open(ctx, server.Config(""), kube.Options{Version: "test"})
 		})
 		var mu sync.Mutex
 		var news []string

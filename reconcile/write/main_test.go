@@ -42,7 +42,7 @@ type bench struct {
 // newBench starts a server in which the namespace exists.
 func newBench(t *testing.T, server *apitest.Server) *bench {
 	server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
-	session, err := kube.Open(t.Context(), server.Config(""), kube.Options{Cluster: "ingress", Version: "test"})
+	session, err := kube.Open(t.Context(), server.Config(""), kube.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,7 +198,7 @@ func TestSecretsThatAreMembers(t *testing.T) {
 	create("b", "true")
 	create("other", "false")
 	access := kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
-		return kube.Open(ctx, server.Config("x"), kube.Options{Cluster: "ingress"})
+		return kube.Open(ctx, server.Config("x"), kube.Options{})
 	})
 	defer access.Close()
 	conf := &config.Config{Namespace: "own", ClustersFrom: config.ClustersFrom{Secrets: &config.SecretSource{Selector: "member=true"}}}

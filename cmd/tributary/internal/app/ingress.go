@@ -52,7 +52,7 @@ func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics
 	i := &ingress{logger: logger}
 	i.wanted.Store(&loaded.Ingress)
 	i.problem.Store(new(error))
-	options := kube.Options{Cluster: "ingress", Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport("")}
+	options := kube.Options{Version: version, Pin: kube.NewPin(loaded.Config.Ingress.Identity), Wrap: m.Transport("")}
 	open := func(ctx context.Context) (*kube.Session, error) { return i.open(ctx, i.wanted.Load().REST, options) }
 	i.follow, i.elect = kube.NewAccess(open), kube.NewAccess(open)
 	i.write = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {

@@ -76,7 +76,7 @@ func (n *renewer) renew(ctx context.Context, member string, access config.Access
 
 // replace asks the member for another token of the same account and life, and puts it where the old one was.
 func (n *renewer) replace(ctx context.Context, access config.Access, t kubeconfig.AccountToken) error {
-	session, err := kube.Open(ctx, access.REST, kube.Options{Cluster: "member", Version: n.version})
+	session, err := kube.Open(ctx, access.REST, kube.Options{Version: n.version})
 	if err != nil {
 		return err
 	}
