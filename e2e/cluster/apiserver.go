@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// ServiceCIDRs are the ranges of cluster IPs, the same in every cluster as in so many companies; pods have 10.0.0.0/8 to
+// serviceCIDRs are the ranges of cluster IPs, the same in every cluster as in so many companies; pods have 10.0.0.0/8 to
 // themselves. The ranges are wide: the default one ends at 254 Services.
-const ServiceCIDRs = "172.16.0.0/12,fd00:10:96::/112"
+const serviceCIDRs = "172.16.0.0/12,fd00:10:96::/112"
 
 // quietAdmission are the plugins that would require what these clusters do not have (a service account controller,
 // nodes that report taints) or that only cost time for the objects in use. Lifecycle, quota, webhooks and admission
@@ -52,7 +52,7 @@ func (c *Cluster) prepareAPIServer() error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + files["accounts.key"], "--service-account-signing-key-file=" + files["accounts.key"],
 		"--authorization-mode=RBAC", "--anonymous-auth=false",
-		"--service-cluster-ip-range=" + ServiceCIDRs,
+		"--service-cluster-ip-range=" + serviceCIDRs,
 		// The address that default/kubernetes carries may not be a loopback one. This is a documentation address (RFC 5737).
 		"--advertise-address=192.0.2.1", "--external-hostname=127.0.0.1",
 		"--disable-admission-plugins=" + strings.Join(quietAdmission, ","),

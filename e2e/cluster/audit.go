@@ -36,9 +36,6 @@ type Write struct {
 	DryRun      bool
 }
 
-// ByUser selects the writes of one user.
-func ByUser(user string) func(Write) bool { return func(w Write) bool { return w.User == user } }
-
 // CountWrites counts the writes that match; nil matches all.
 func CountWrites(writes []Write, match func(Write) bool) int {
 	n := 0

@@ -26,9 +26,6 @@ type Options struct {
 	Name string
 	// Dir receives data, keys and logs. It must exist, be private to this cluster, and lie outside any source tree.
 	Dir string
-	// Durable lets etcd wait for the disk at every write, as in production. By default it does not: a test survives the
-	// crash of a process, which needs no fsync, and not the crash of the machine, which does.
-	Durable bool
 	// Audit records every write request at the apiserver, see Writes.
 	Audit bool
 	// EtcdOf makes the cluster store its objects in another cluster's etcd under a prefix of its own (its Name). That saves
@@ -36,8 +33,8 @@ type Options struct {
 	EtcdOf *Cluster
 	// Tokens are users that exist from the start, with tokens that do not depend on the data.
 	Tokens []User
-	// EtcdFlags and APIServerFlags come after our own; the last one wins.
-	EtcdFlags, APIServerFlags []string
+	// APIServerFlags come after our own; the last one wins.
+	APIServerFlags []string
 }
 
 // Cluster is a running control plane. Methods may be called from any goroutine, those that start and stop servers one
@@ -57,7 +54,7 @@ type Cluster struct {
 	first     []string // keys of the objects that an API server creates at its start, sorted
 
 	mu          sync.Mutex
-	controllers []*ControllerManager
+	controllers []*Process
 	snapshots   int
 }
 
@@ -162,10 +159,7 @@ func (c *Cluster) Logs() []string {
 func (c *Cluster) processes() []*Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []*Process
-	for _, m := range c.controllers {
-		all = append(all, m.Process)
-	}
+	all := slices.Clone(c.controllers)
 	for _, p := range []*Process{c.apiserver, c.etcd} {
 		if p != nil {
 			all = append(all, p)

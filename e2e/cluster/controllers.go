@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -24,17 +23,10 @@ type ControllerManagerOptions struct {
 	Flags []string
 }
 
-// ControllerManager is a running kube-controller-manager.
-type ControllerManager struct {
-	*Process
-	cluster *Cluster
-	url     string
-}
-
 // StartControllerManager starts the real kube-controller-manager in this cluster and returns when it reports to be
 // healthy, which is just before its controllers start. It ends with the cluster, or by its own Stop or Kill.
-func (c *Cluster) StartControllerManager(ctx context.Context, o ControllerManagerOptions) (*ControllerManager, error) {
-	fail := func(err error) (*ControllerManager, error) {
+func (c *Cluster) StartControllerManager(ctx context.Context, o ControllerManagerOptions) (*Process, error) {
+	fail := func(err error) (*Process, error) {
 		return nil, fmt.Errorf("controller manager of %s: %w", c.options.Name, err)
 	}
 	port, err := FreePort()
@@ -66,11 +58,11 @@ func (c *Cluster) StartControllerManager(ctx context.Context, o ControllerManage
 	if len(o.Controllers) > 0 {
 		args = append(args, "--controllers="+strings.Join(o.Controllers, ","))
 	}
-	m := &ControllerManager{cluster: c, url: "https://127.0.0.1:" + strconv.Itoa(port)}
-	m.Process = NewProcess(ProcessOptions{
+	health := "https://127.0.0.1:" + strconv.Itoa(port) + "/healthz"
+	m := NewProcess(ProcessOptions{
 		Name: c.options.Name + "/kube-controller-manager", Path: c.binary, Args: append(args, o.Flags...),
 		Log: c.file("kube-controller-manager.log"), Ground: true, TermIsClean: true,
-		Ready: func(ctx context.Context) error { return c.ask(ctx, m.url+"/healthz", nil) },
+		Ready: func(ctx context.Context) error { return c.ask(ctx, health, nil) },
 	})
 	c.mu.Lock()
 	c.controllers = append(c.controllers, m)
@@ -81,13 +73,4 @@ func (c *Cluster) StartControllerManager(ctx context.Context, o ControllerManage
 		return nil, err
 	}
 	return m, nil
-}
-
-// Metrics returns the text of /metrics, among them workqueue_depth{name="endpoint"} and its queue durations.
-func (m *ControllerManager) Metrics(ctx context.Context) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	return m.cluster.do(req)
 }

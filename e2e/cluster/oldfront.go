@@ -10,12 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,13 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 )
-
-// FrontOptions chooses the server that a front emulates.
-type FrontOptions struct {
-	// Version is "1.17" (no discovery.k8s.io/v1, no watch lists, fields unknown then are absent) or "1.20" (an ingress
-	// cluster without discovery.k8s.io/v1).
-	Version string
-}
 
 // OldFront is a proxy of a cluster's apiserver that answers as an old Kubernetes did: its version, its API groups,
 // its fields, its ignorance of newer query parameters. Everything else is the real server's response, watches included.
@@ -46,11 +37,13 @@ type OldFront struct {
 	refused map[string]bool
 }
 
-// StartOldFront starts a front, which lives until Close, whatever happens to the server behind it.
-func StartOldFront(c *Cluster, o FrontOptions) (*OldFront, error) {
-	era, known := eras[o.Version]
+// StartOldFront starts a front, which lives until Close, whatever happens to the server behind it. The version is "1.17"
+// (no discovery.k8s.io/v1, no watch lists, fields unknown then are absent) or "1.20" (an ingress cluster without
+// discovery.k8s.io/v1).
+func StartOldFront(c *Cluster, version string) (*OldFront, error) {
+	era, known := eras[version]
 	if !known {
-		return nil, fmt.Errorf("front of %s: version %q is not known here", c.options.Name, o.Version)
+		return nil, fmt.Errorf("front of %s: version %q is not known here", c.options.Name, version)
 	}
 	f := &OldFront{
 		cluster: c, era: era, served: make(chan struct{}), refused: map[string]bool{},
@@ -67,19 +60,11 @@ func (f *OldFront) serve() error {
 	if err != nil {
 		return err
 	}
-	own, err := f.cluster.ca.server("kube-apiserver")
+	certificate, err := f.cluster.ca.serverTLS("kube-apiserver")
 	if err != nil {
 		return err
 	}
-	certificate, err := tls.X509KeyPair(own.cert, own.key)
-	if err != nil {
-		return err
-	}
-	port, err := FreePort()
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+	listener, err := Listen()
 	if err != nil {
 		return err
 	}
@@ -111,7 +96,7 @@ func (f *OldFront) Kubeconfig(u User) ([]byte, error) {
 	if u.Token == "" {
 		return nil, fmt.Errorf("front of %s: user %s has no token", f.cluster.options.Name, u.Name)
 	}
-	return kubeconfig(f.cluster.options.Name, f.url, f.cluster.ca.certPEM, u)
+	return f.cluster.KubeconfigAt(f.url, f.cluster.ca.certPEM, u)
 }
 
 // Refused lists what was requested and does not exist in that version: paths, and query parameters with a "?".
@@ -152,7 +137,7 @@ func (f *OldFront) guard(next http.Handler) http.Handler {
 }
 
 func (f *OldFront) serves(path string) bool {
-	for _, prefix := range f.era.laterPaths {
+	for _, prefix := range laterPaths {
 		if path == prefix || strings.HasPrefix(path, prefix+"/") {
 			return false
 		}
@@ -247,8 +232,6 @@ func editJSON[T any](resp *http.Response, edit func(*T)) error {
 	if err != nil {
 		return err
 	}
-	resp.Body = io.NopCloser(strings.NewReader(string(text)))
-	resp.ContentLength = int64(len(text))
-	resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	SetBody(resp, text)
 	return nil
 }

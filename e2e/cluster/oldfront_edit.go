@@ -37,19 +37,20 @@ func editAnswer(resp *http.Response, forget func(runtime.Object)) error {
 		return nil
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return err
 	}
 	if edited, ok := editObject(body, info.Serializer, forget); ok {
 		body = edited
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	resp.ContentLength = int64(len(body))
-	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	SetBody(resp, body)
 	return nil
+}
+
+// SetBody replaces the body of an answer.
+func SetBody(resp *http.Response, body []byte) {
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
 // isJSONWatch: an apiserver marks a protobuf stream in its type, a JSON stream not.

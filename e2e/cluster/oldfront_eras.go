@@ -17,8 +17,6 @@ type era struct {
 	// apis are the versions of each API group that it serves by default, of those that the server behind still has. What
 	// has been removed since (discovery.k8s.io/v1beta1) cannot be served.
 	apis map[string][]string
-	// laterPaths are other path prefixes that came later.
-	laterPaths []string
 	// laterParameters are query parameters that it ignores because they came later.
 	laterParameters []string
 	// laterHeaders are headers of answers that it does not send.
@@ -27,55 +25,38 @@ type era struct {
 	forget func(runtime.Object)
 }
 
-// eras are by the version in FrontOptions. Sources: the API changes of the release notes from 1.18 to 1.36.
+// eras are by the version in StartOldFront. Sources: the API changes of the release notes from 1.18 to 1.36.
 var eras = map[string]era{
 	"1.17": {
 		major: "1", minor: "17", gitVersion: "v1.17.17",
-		apis: map[string][]string{
-			"admissionregistration.k8s.io": {"v1"},
-			"apiextensions.k8s.io":         {"v1"},
-			"apiregistration.k8s.io":       {"v1"},
-			"apps":                         {"v1"},
-			"authentication.k8s.io":        {"v1"},
-			"authorization.k8s.io":         {"v1"},
-			"autoscaling":                  {"v1"},
-			"batch":                        {"v1"},
-			"coordination.k8s.io":          {"v1"},
-			"networking.k8s.io":            {"v1"},
-			"rbac.authorization.k8s.io":    {"v1"},
-			"scheduling.k8s.io":            {"v1"},
-			"storage.k8s.io":               {"v1"},
-		},
-		laterPaths:      []string{"/openapi/v3", "/apis/authentication.k8s.io/v1/selfsubjectreviews"},
-		laterParameters: []string{"sendInitialEvents", "resourceVersionMatch", "fieldValidation", "shardSelector", "ignoreStoreReadErrorWithClusterBreakingPotential"},
+		apis:            firstVersions(),
+		laterParameters: append([]string{"resourceVersionMatch"}, parametersSince121...),
 		laterHeaders:    []string{"Warning", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid"},
 		forget:          forgetSince118,
 	},
 	"1.20": {
 		major: "1", minor: "20", gitVersion: "v1.20.15",
-		apis: map[string][]string{
-			"admissionregistration.k8s.io": {"v1"},
-			"apiextensions.k8s.io":         {"v1"},
-			"apiregistration.k8s.io":       {"v1"},
-			"apps":                         {"v1"},
-			"authentication.k8s.io":        {"v1"},
-			"authorization.k8s.io":         {"v1"},
-			"autoscaling":                  {"v1"},
-			"batch":                        {"v1"},
-			"certificates.k8s.io":          {"v1"},
-			"coordination.k8s.io":          {"v1"},
-			"events.k8s.io":                {"v1"},
-			"networking.k8s.io":            {"v1"},
-			"node.k8s.io":                  {"v1"},
-			"rbac.authorization.k8s.io":    {"v1"},
-			"scheduling.k8s.io":            {"v1"},
-			"storage.k8s.io":               {"v1"},
-		},
-		laterPaths:      []string{"/openapi/v3", "/apis/authentication.k8s.io/v1/selfsubjectreviews"},
-		laterParameters: []string{"sendInitialEvents", "fieldValidation", "shardSelector", "ignoreStoreReadErrorWithClusterBreakingPotential"},
+		apis:            firstVersions("certificates.k8s.io", "events.k8s.io", "node.k8s.io"),
+		laterParameters: parametersSince121,
 		laterHeaders:    []string{"Warning"},
 		forget:          forgetSince121,
 	},
+}
+
+// laterPaths are the path prefixes beside those of groups that came later than both.
+var laterPaths = []string{"/openapi/v3", "/apis/authentication.k8s.io/v1/selfsubjectreviews"}
+
+var parametersSince121 = []string{"sendInitialEvents", "fieldValidation", "shardSelector", "ignoreStoreReadErrorWithClusterBreakingPotential"}
+
+// firstVersions are v1 of the groups that 1.17 served and of others.
+func firstVersions(others ...string) map[string][]string {
+	apis := map[string][]string{}
+	for _, group := range append(others, "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps",
+		"authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "coordination.k8s.io", "networking.k8s.io",
+		"rbac.authorization.k8s.io", "scheduling.k8s.io", "storage.k8s.io") {
+		apis[group] = []string{"v1"}
+	}
+	return apis
 }
 
 // forgetSince118 removes what 1.18 and later added to the objects that are used here.

@@ -40,7 +40,7 @@ func through(t *testing.T, f *cluster.OldFront, u cluster.User, contentType stri
 
 func TestOldFront(t *testing.T) {
 	c, user := getShared(t), sharedUser
-	f, err := cluster.StartOldFront(c, cluster.FrontOptions{Version: "1.17"})
+	f, err := cluster.StartOldFront(c, "1.17")
 	must(t, err)
 	t.Cleanup(f.Close)
 
@@ -56,7 +56,7 @@ func TestOldFront(t *testing.T) {
 	if _, err := f.Kubeconfig(cluster.User{Name: "certificate"}); err == nil {
 		t.Error("a user without a token got a kubeconfig for the front")
 	}
-	if _, err := cluster.StartOldFront(c, cluster.FrontOptions{Version: "1.2"}); err == nil {
+	if _, err := cluster.StartOldFront(c, "1.2"); err == nil {
 		t.Error("a front of an unknown version started")
 	}
 }

@@ -78,6 +78,25 @@ func (a *authority) sign(template *x509.Certificate) (pair, error) {
 	return pair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
 }
 
+// serverTLS is server's pair for a server of this process.
+func (a *authority) serverTLS(name string) (tls.Certificate, error) {
+	p, err := a.server(name)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(p.cert, p.key)
+}
+
+// NewServer makes an authority and a certificate that it signed, for a server at 127.0.0.1.
+func NewServer(name string) (ca []byte, server tls.Certificate, err error) {
+	a, err := newAuthority(name)
+	if err != nil {
+		return nil, server, err
+	}
+	server, err = a.serverTLS(name)
+	return a.certPEM, server, err
+}
+
 // clientTLS is how a client of ours trusts this cluster's servers.
 func (a *authority) clientTLS() *tls.Config {
 	pool := x509.NewCertPool()

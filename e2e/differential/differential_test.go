@@ -36,7 +36,7 @@ type world struct {
 	*testing.T
 	fleet       *fleet.Fleet
 	member      *fleet.Site
-	controllers *cluster.ControllerManager
+	controllers *cluster.Process
 	proc        *fleet.Tributary
 	began       time.Time
 

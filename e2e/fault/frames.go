@@ -10,7 +10,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"tributary.dev/tributary/e2e/cluster"
 )
 
 var errUnknownEncoding = errors.New("the answer is in an encoding that is not known here")
@@ -70,8 +71,7 @@ func hideFromList(resp *http.Response, hide func(metav1.Object) bool) error {
 	if body, err = runtime.Encode(info.Serializer, list); err != nil {
 		return err
 	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	cluster.SetBody(resp, body)
 	return nil
 }
 

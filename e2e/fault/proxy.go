@@ -44,6 +44,18 @@ type Proxy struct {
 	open  map[net.Conn]*authority
 }
 
+// authority is an authority with its server's certificate.
+type authority struct {
+	pem    []byte
+	server tls.Certificate
+}
+
+func newAuthority(name string) (a *authority, err error) {
+	a = &authority{}
+	a.pem, a.server, err = cluster.NewServer(name)
+	return a, err
+}
+
 // StartProxy starts a proxy without faults, which serves until Close. The seed
 // decides which requests are met by a fault that meets only a share of them.
 func StartProxy(c *cluster.Cluster, seed uint64) (*Proxy, error) {
@@ -76,11 +88,7 @@ func startProxy(c *cluster.Cluster, seed uint64, protocols *http.Protocols) (*Pr
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, DisableCompression: true,
 		},
 	}
-	port, err := cluster.FreePort()
-	if err != nil {
-		return fail(err)
-	}
-	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	listener, err := cluster.Listen()
 	if err != nil {
 		return fail(err)
 	}
@@ -110,7 +118,7 @@ func (p *Proxy) Kubeconfig(u cluster.User) ([]byte, error) {
 	if u.Token == "" {
 		return nil, fmt.Errorf("proxy of %s: user %s has no token", p.cluster.Name(), u.Name)
 	}
-	return kubeconfig(p.cluster.Name(), p.url, p.ca.pem, u)
+	return p.cluster.KubeconfigAt(p.url, p.ca.pem, u)
 }
 
 // Renew has the proxy use another authority for new connections, and returns its

@@ -45,11 +45,7 @@ type relayed struct {
 
 // StartRelay starts a relay, which forwards until Close.
 func StartRelay(c *cluster.Cluster) (*Relay, error) {
-	port, err := cluster.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	listener, err := cluster.Listen()
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", c.Name(), err)
 	}
@@ -61,11 +57,7 @@ func StartRelay(c *cluster.Cluster) (*Relay, error) {
 
 // Kubeconfig is a user's kubeconfig that leads through the relay.
 func (r *Relay) Kubeconfig(u cluster.User) ([]byte, error) {
-	text, err := r.cluster.Kubeconfig(u)
-	if err != nil {
-		return nil, err
-	}
-	return []byte(strings.ReplaceAll(string(text), r.cluster.URL(), "https://"+r.listener.Addr().String())), nil
+	return r.cluster.KubeconfigAt("https://"+r.listener.Addr().String(), r.cluster.CA(), u)
 }
 
 // Hold keeps back what is sent in these directions, on connections that are open

@@ -22,12 +22,8 @@ import (
 type Options struct {
 	// Members are the names of the member clusters.
 	Members []string
-	// NoIngress leaves the ingress cluster out.
-	NoIngress bool
 	// Audit records every write request at every apiserver, for Site.Writes.
 	Audit bool
-	// Durable lets every etcd wait for its disk, as in production; for measurements.
-	Durable bool
 	// Dir receives data, logs and kubeconfigs and stays after Close. By default it is a temporary directory that does not.
 	Dir string
 	// Adjust may change the options of each cluster.
@@ -37,7 +33,7 @@ type Options struct {
 // IngressName is the name of the ingress cluster.
 const IngressName = "ingress"
 
-// Fleet is a running set of clusters. Ingress is nil with Options.NoIngress.
+// Fleet is a running set of clusters.
 type Fleet struct {
 	Dir     string
 	Ingress *Site
@@ -68,10 +64,7 @@ func Start(ctx context.Context, o Options) (_ *Fleet, err error) {
 	if _, err := cluster.Binary(ctx); err != nil {
 		return nil, err
 	}
-	names := o.Members
-	if !o.NoIngress {
-		names = append([]string{IngressName}, names...)
-	}
+	names := append([]string{IngressName}, o.Members...)
 	sites := make([]*Site, len(names))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range names {
@@ -175,12 +168,9 @@ func (f *Fleet) WriteConfig(path, listen string, members ...*Site) error {
 		APIVersion string       `json:"apiVersion"`
 		Kind       string       `json:"kind"`
 		Listen     string       `json:"listen,omitempty"`
-		Ingress    *clusterRef  `json:"ingress,omitempty"`
+		Ingress    clusterRef   `json:"ingress"`
 		Clusters   []clusterRef `json:"clusters"`
-	}{APIVersion: "tributary.dev/v1alpha1", Kind: "Config", Listen: listen}
-	if f.Ingress != nil {
-		config.Ingress = &clusterRef{Kubeconfig: f.Ingress.Kubeconfig}
-	}
+	}{APIVersion: "tributary.dev/v1alpha1", Kind: "Config", Listen: listen, Ingress: clusterRef{Kubeconfig: f.Ingress.Kubeconfig}}
 	for _, m := range members {
 		config.Clusters = append(config.Clusters, clusterRef{Name: m.Name(), Kubeconfig: m.Kubeconfig})
 	}

@@ -179,15 +179,11 @@ func (s *Site) SetPodIPs(ctx context.Context, namespace, name string, addresses 
 	if len(addresses) > 0 {
 		primary = addresses[0]
 	}
-	return s.patch(ctx, namespace, name, map[string]any{"podIP": primary, "podIPs": list}, nil)
+	return s.patchStatus(ctx, namespace, name, map[string]any{"podIP": primary, "podIPs": list}, nil)
 }
 
 // patchStatus merges status into that of the pod; into, if given, receives the result.
-func (s *Site) patchStatus(ctx context.Context, namespace, name string, status corev1.PodStatus, into *corev1.Pod) error {
-	return s.patch(ctx, namespace, name, status, into)
-}
-
-func (s *Site) patch(ctx context.Context, namespace, name string, status any, into *corev1.Pod) error {
+func (s *Site) patchStatus(ctx context.Context, namespace, name string, status any, into *corev1.Pod) error {
 	text, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return fmt.Errorf("patch status of pod %s/%s in %s: %w", namespace, name, s.Name(), err)

@@ -63,7 +63,7 @@ type Site struct {
 func (f *Fleet) startSite(ctx context.Context, name string, number int) (*Site, error) {
 	product := cluster.TokenUser(ProductUser, "system:serviceaccounts", "system:serviceaccounts:tributary-system")
 	o := cluster.Options{
-		Name: name, Dir: filepath.Join(f.Dir, name), Audit: f.options.Audit, Durable: f.options.Durable,
+		Name: name, Dir: filepath.Join(f.Dir, name), Audit: f.options.Audit,
 		Tokens: []cluster.User{product},
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -113,7 +113,7 @@ func (s *Site) admitProduct(ctx context.Context) error {
 // PlayVersion puts a front before this cluster that answers as a server of that version does ("1.17" or "1.20"), and
 // rewrites the file Kubeconfig to point there. Client still talks to the real server. Close the front when done.
 func (s *Site) PlayVersion(version string) (*cluster.OldFront, error) {
-	front, err := cluster.StartOldFront(s.Cluster, cluster.FrontOptions{Version: version})
+	front, err := cluster.StartOldFront(s.Cluster, version)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,8 @@ type Tributary struct {
 	http *http.Client
 }
 
-// DefaultListen is where tributary listens if its configuration does not say.
-const DefaultListen = "127.0.0.1:9440"
+// defaultListen is where tributary listens if its configuration does not say.
+const defaultListen = "127.0.0.1:9440"
 
 // StartTributary starts `tributary run` and returns at once; use WaitReady. It ends when it is stopped or killed, or with
 // this process.
@@ -62,10 +63,10 @@ func StartTributary(ctx context.Context, o TributaryOptions) (*Tributary, error)
 		return nil, err
 	}
 	log, err := os.CreateTemp(o.Dir, "tributary-*.log")
-	if err != nil {
-		return nil, fmt.Errorf("start tributary: %w", err)
+	if err == nil {
+		err = log.Close()
 	}
-	if err := log.Close(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("start tributary: %w", err)
 	}
 	args := o.Container
@@ -93,10 +94,7 @@ func listenAddress(path string) (string, error) {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		return "", fmt.Errorf("start tributary: %s: %w", path, err)
 	}
-	if config.Listen == "" {
-		return DefaultListen, nil
-	}
-	return config.Listen, nil
+	return cmp.Or(config.Listen, defaultListen), nil
 }
 
 // Get returns the body of an answer of 200 from tributary's HTTP address, or an error.

@@ -63,7 +63,7 @@ func TestTributaryProcess(t *testing.T) {
 	must(t, err)
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	config := filepath.Join(t.TempDir(), "tributary.yaml")
-	must(t, new(fleet.Fleet).WriteConfig(config, listen))
+	must(t, (&fleet.Fleet{Ingress: &fleet.Site{}}).WriteConfig(config, listen))
 	self, err := os.Executable()
 	must(t, err)
 	p := fleettest.RunTributary(t, fleet.TributaryOptions{Binary: self, Config: config, Env: []string{stubEnv + "=" + listen}})

@@ -156,7 +156,7 @@ func (w *world) native(what string, patience time.Duration, holds func(native) b
 
 // controllerManager starts the member's own endpoints controller and waits
 // until every Service has its Endpoints.
-func (w *world) controllerManager(site *fleet.Site, flags ...string) *cluster.ControllerManager {
+func (w *world) controllerManager(site *fleet.Site, flags ...string) *cluster.Process {
 	w.Helper()
 	manager, err := site.StartControllerManager(w.Context(), cluster.ControllerManagerOptions{Controllers: []string{"endpoints-controller"}, Flags: flags})
 	w.must(err)

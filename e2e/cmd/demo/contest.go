@@ -87,7 +87,7 @@ func backlogName(i int) string { return fmt.Sprintf("backlog-%04d", i) }
 
 // startCaughtUp makes an unthrottled controller manager write all Endpoints first,
 // and then starts one with stock flags, which finds nothing to do.
-func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*cluster.ControllerManager, error) {
+func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*cluster.Process, error) {
 	controllers := []string{"endpoints-controller", "endpointslice-controller"}
 	fast, err := member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers, Flags: []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}})
 	if err != nil {
