@@ -37,3 +37,11 @@ func Eventually(ctx context.Context, limit time.Duration, cond func(context.Cont
 		}
 	}
 }
+
+// Wait waits for a time, or until ctx ends.
+func Wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

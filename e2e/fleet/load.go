@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -78,4 +79,43 @@ func Stored(o metav1.Object, next func() netip.Addr) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
 	return value, nil
+}
+
+// StormService is the name of the i-th Service of CreateStorm.
+func StormService(i int) string { return fmt.Sprintf("svc-%05d", i) }
+
+// CreateStorm creates n Services for RelabelStorm, in a namespace that exists.
+func (s *Site) CreateStorm(ctx context.Context, namespace string, n int) error {
+	services := make([]metav1.Object, n)
+	for i := range services {
+		services[i] = NewService(namespace, StormService(i))
+	}
+	return s.Create(ctx, services...)
+}
+
+// LoadStorm is CreateStorm with a pod of each Service.
+func (s *Site) LoadStorm(ctx context.Context, namespace string, n int) error {
+	err := s.Load(ctx, n, func(i int) metav1.Object { return NewPod(namespace, StormService(i), StormService(i)) })
+	if err != nil {
+		return err
+	}
+	return s.CreateStorm(ctx, namespace, n)
+}
+
+// StormLabel is the label that RelabelStorm sets.
+const StormLabel = "storm"
+
+// RelabelStorm gives the label another value at all Services of CreateStorm, as fast as the apiserver accepts it, and
+// further fields to each (JSON, "" for none).
+func RelabelStorm(ctx context.Context, client kubernetes.Interface, namespace string, n int, value, further string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}%s}`, StormLabel, value, further)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range n {
+		group.Go(func() error {
+			_, err := client.CoreV1().Services(namespace).Patch(ctx, StormService(i), types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
+	}
+	return group.Wait()
 }

@@ -82,6 +82,19 @@ func StartTributary(ctx context.Context, o TributaryOptions) (*Tributary, error)
 	return t, t.Start(ctx)
 }
 
+// StartReady starts tributary and waits until it is ready; one that does not become so is killed.
+func StartReady(ctx context.Context, o TributaryOptions) (*Tributary, error) {
+	t, err := StartTributary(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.WaitReady(ctx); err != nil {
+		t.Kill()
+		return nil, err
+	}
+	return t, nil
+}
+
 // listenAddress reads where a configuration file lets tributary listen.
 func listenAddress(path string) (string, error) {
 	text, err := os.ReadFile(path)

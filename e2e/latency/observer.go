@@ -99,7 +99,7 @@ func (s *Session) read(kind Kind, stream watch.Interface) {
 		at := time.Now()
 		switch object := event.Object.(type) {
 		case *corev1.Endpoints:
-			s.sights <- sight{kind, anyReadyAddress(object), at}
+			s.sights <- sight{kind, HasReady(object), at}
 		case *discoveryv1.EndpointSlice:
 			s.sights <- sight{kind, anyReadyEndpoint(object), at}
 		}
@@ -110,14 +110,8 @@ func (s *Session) read(kind Kind, stream watch.Interface) {
 func (s *Session) readPod(stream watch.Interface) {
 	for event := range stream.ResultChan() {
 		at := time.Now()
-		pod, ok := event.Object.(*corev1.Pod)
-		if !ok {
-			continue
-		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady {
-				s.told <- sight{ready: c.Status == corev1.ConditionTrue, at: at}
-			}
+		if pod, ok := event.Object.(*corev1.Pod); ok {
+			s.told <- sight{ready: podReady(pod), at: at}
 		}
 	}
 }
@@ -204,7 +198,8 @@ func (o *Observer) patch(ctx context.Context, arm Arm, ready bool) (time.Time, e
 	return time.Now(), nil
 }
 
-func anyReadyAddress(endpoints *corev1.Endpoints) bool {
+// HasReady reports whether Endpoints have a ready address.
+func HasReady(endpoints *corev1.Endpoints) bool {
 	for _, subset := range endpoints.Subsets {
 		if len(subset.Addresses) > 0 {
 			return true

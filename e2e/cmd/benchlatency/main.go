@@ -14,7 +14,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,19 +34,16 @@ const (
 )
 
 type settings struct {
-	tributary string
-	samples   int
-	warmup    int
-	turn      int
-	pause     time.Duration
-	strict    bool
-	tracing   bool
-	storm     bool
-	ports     bool
-	services  int
-	rounds    int
-	former    string
+	tributary, former string
+	samples           int
+	pause             time.Duration
+	tracing           bool
+	storm, ports      bool
+	services, rounds  int
 }
+
+// turn is how many samples are taken until the arms change; as many of each arm are thrown away first.
+const turn = 50
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "relay" {
@@ -59,10 +55,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
 	flag.IntVar(&s.samples, "samples", 600, "samples of each arm")
-	flag.IntVar(&s.warmup, "warmup", 50, "samples of each arm that are thrown away first")
-	flag.IntVar(&s.turn, "turn", 50, "samples until the arms change")
 	flag.DurationVar(&s.pause, "pause", 5*time.Millisecond, "pause between samples")
-	flag.BoolVar(&s.strict, "strict", false, "exit 1 when a goal is missed beyond what chance explains")
 	flag.BoolVar(&s.tracing, "tracing", false, "measure tributary with all of its tracing on against none, in place of the null relay")
 	flag.BoolVar(&s.storm, "storm", false, "measure removals while all Services are relabelled, against a null relay in the same storm")
 	flag.BoolVar(&s.ports, "ports", false, "with -storm: the Services get another port as well")
@@ -73,63 +66,62 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	measured := run
-	if s.tracing {
-		measured = runTracing
-	}
-	if s.storm {
-		measured = runStorm
-	}
-	met, err := measured(ctx, s)
-	if err != nil {
+	if err := run(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "benchlatency:", err)
-		os.Exit(1)
-	}
-	if s.strict && !met {
 		os.Exit(1)
 	}
 }
 
-// run starts the clusters and both programs, measures and prints; met reports
-// whether every goal was reached.
-func run(ctx context.Context, s settings) (met bool, err error) {
+// run starts the clusters, measures and prints.
+func run(ctx context.Context, s settings) error {
 	f, err := fleet.Start(ctx, fleet.Options{Members: []string{memberName}})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer f.Close()
 	arms, err := prepare(ctx, f)
 	if err != nil {
-		return false, err
+		return err
 	}
+	fmt.Printf("%s, %d CPUs, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	switch {
+	case s.storm:
+		return runStorm(ctx, f, arms, s)
+	case s.tracing:
+		return runTracing(ctx, f, arms, s)
+	}
+	return runRelays(ctx, f, arms, s)
+}
+
+// runRelays measures tributary against a null relay of each kind.
+func runRelays(ctx context.Context, f *fleet.Fleet, arms []latency.Arm, s settings) error {
 	tributary, err := startTributary(ctx, f, fleet.TributaryOptions{Binary: s.tributary})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer tributary.Kill()
 	for _, kind := range []latency.Kind{latency.Endpoints, latency.EndpointSlices} {
 		stopRelay, err := startRelay(ctx, f, kind)
 		if err != nil {
-			return false, err
+			return err
 		}
 		defer stopRelay()
 	}
 	if err := replicaExists(ctx, f); err != nil {
-		return false, err
+		return err
 	}
 	results, err := measure(ctx, f, arms, s)
 	if err != nil {
-		return false, err
+		return err
 	}
 	own, err := ownStages(ctx, tributary)
 	if err != nil {
-		return false, err
+		return err
 	}
-	fmt.Printf("%s, %d CPUs, %s/%s; %d samples an arm after %d to warm up, arms change every %d\n\n",
-		cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, s.samples, s.warmup, s.turn)
-	met = report(os.Stdout, results, rand.New(rand.NewPCG(1, uint64(s.samples))))
+	fmt.Printf("%d samples an arm, arms change every %d\n\n", s.samples, turn)
+	report(os.Stdout, results)
 	printStages(os.Stdout, own)
-	return met, nil
+	return nil
 }
 
 // The relay's objects have one name per kind; tributary's replica is "web".
@@ -143,11 +135,10 @@ func relayObject(kind latency.Kind) string {
 // prepare makes the pods of all arms ready and returns the arms.
 func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
 	member := f.Member(memberName)
-	if err := member.CreateNamespaces(ctx, namespace); err != nil {
-		return nil, err
-	}
-	if err := f.Ingress.CreateNamespaces(ctx, namespace); err != nil {
-		return nil, err
+	for _, site := range f.Sites() {
+		if err := site.CreateNamespaces(ctx, namespace); err != nil {
+			return nil, err
+		}
 	}
 	if err := member.Create(ctx, fleet.NewService(namespace, "web")); err != nil {
 		return nil, err
@@ -175,25 +166,15 @@ func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
 }
 
 func startTributary(ctx context.Context, f *fleet.Fleet, o fleet.TributaryOptions) (*fleet.Tributary, error) {
-	port, err := cluster.FreePort()
+	listen, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	config := filepath.Join(f.Dir, "tributary.yaml")
-	if err := f.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+	o.Config = filepath.Join(f.Dir, "tributary.yaml")
+	if err := f.WriteConfig(o.Config, listen); err != nil {
 		return nil, err
 	}
-	o.Config, o.Dir = config, f.Dir
-	p, err := fleet.StartTributary(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.WaitReady(ctx); err != nil {
-		tail := p.Tail(20)
-		p.Kill()
-		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail)
-	}
-	return p, nil
+	return fleet.StartReady(ctx, o)
 }
 
 // replicaExists waits for the first fill, so that no arm measures it.

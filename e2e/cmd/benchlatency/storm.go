@@ -8,20 +8,16 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -36,11 +32,8 @@ import (
 
 const (
 	stormNamespace = "storm"
-	stormLabel     = "storm"
 	// basePort is below the ports that pods get in a storm of ports.
 	basePort = 9000
-	// stormWriters is how many goroutines relabel.
-	stormWriters = 16
 	// stormSettle is the pause for the servers after a fill.
 	stormSettle = 2 * time.Second
 )
@@ -58,22 +51,13 @@ type stormResult struct {
 
 const relayAlone = "null relay alone"
 
-func runStorm(ctx context.Context, s settings) (met bool, err error) {
-	f, err := fleet.Start(ctx, fleet.Options{Members: []string{memberName}})
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	arms, err := prepare(ctx, f)
-	if err != nil {
-		return false, err
-	}
+func runStorm(ctx context.Context, f *fleet.Fleet, arms []latency.Arm, s settings) error {
 	if err := populateStorm(ctx, f, s.services); err != nil {
-		return false, err
+		return err
 	}
 	stopRelay, err := startRelay(ctx, f, latency.Endpoints)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer stopRelay()
 	contenders := []stormArm{{relayAlone, ""}, {"tributary", s.tributary}}
@@ -89,13 +73,13 @@ func runStorm(ctx context.Context, s settings) (met bool, err error) {
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)] // the order rotates
 			if err := storm.measure(ctx, c, results[c.name]); err != nil {
-				return false, fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
+				return fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
 			}
 		}
 	}
-	fmt.Printf("%s, %d CPUs, %s/%s; %d Services relabelled in each of %d rounds, arms take turns\n\n",
-		cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, s.services, s.rounds)
-	return reportStorm(contenders, results, rand.New(rand.NewPCG(1, uint64(s.services)))), nil
+	fmt.Printf("%d Services relabelled in each of %d rounds, arms take turns\n\n", s.services, s.rounds)
+	reportStorm(contenders, results)
+	return nil
 }
 
 func populateStorm(ctx context.Context, f *fleet.Fleet, n int) error {
@@ -108,14 +92,7 @@ func populateStorm(ctx context.Context, f *fleet.Fleet, n int) error {
 	if err := member.Grant(ctx, fleet.ProductUser, append(fleet.MemberRules(), relabels)...); err != nil {
 		return err
 	}
-	if err := member.Load(ctx, n, func(i int) metav1.Object { return fleet.NewPod(stormNamespace, serviceName(i), serviceName(i)) }); err != nil {
-		return err
-	}
-	services := make([]metav1.Object, n)
-	for i := range n {
-		services[i] = fleet.NewService(stormNamespace, serviceName(i))
-	}
-	return member.Create(ctx, services...)
+	return member.LoadStorm(ctx, stormNamespace, n)
 }
 
 // storm raises storms on one fleet.
@@ -167,16 +144,11 @@ func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) (err
 		flipped = s.arms[:2]
 	}
 	time.Sleep(stormSettle)
-	observer := &latency.Observer{Member: s.fleet.Member(memberName).Client, Ingress: s.fleet.Ingress.Client, Patience: time.Minute, Events: true}
-	sessions := make([]*latency.Session, len(flipped))
-	for i, arm := range flipped {
-		session, err := observer.Open(ctx, arm)
-		if err != nil {
-			return err
-		}
-		defer session.Close()
-		sessions[i] = session
+	sessions, close, err := open(ctx, s.fleet, latency.Observer{Patience: time.Minute, Events: true}, flipped...)
+	if err != nil {
+		return err
 	}
+	defer close()
 	passed := make(chan error, 1)
 	start := time.Now()
 	go func() { passed <- s.raise(ctx, len(flipped) > 1) }()
@@ -261,20 +233,11 @@ func relabelMain(args []string) int {
 	_ = flags.Parse(args) // it exits on an error
 	member, err := latency.RawClient(*config)
 	if err == nil {
-		client := member.CoreV1().Services(stormNamespace)
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, stormLabel, *value)
+		further := ""
 		if *port > 0 {
-			patch = fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}},"spec":{"ports":[{"name":"http","port":80,"targetPort":%d}]}}`, stormLabel, *value, *port)
+			further = fmt.Sprintf(`,"spec":{"ports":[{"name":"http","port":80,"targetPort":%d}]}`, *port)
 		}
-		var group errgroup.Group
-		group.SetLimit(stormWriters)
-		for i := range *services {
-			group.Go(func() error {
-				_, err := client.Patch(context.Background(), serviceName(i), types.MergePatchType, patch, metav1.PatchOptions{})
-				return err
-			})
-		}
-		err = group.Wait()
+		err = fleet.RelabelStorm(context.Background(), member, stormNamespace, *services, *value, further)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "relabel:", err)
@@ -282,8 +245,6 @@ func relabelMain(args []string) int {
 	}
 	return 0
 }
-
-func serviceName(i int) string { return fmt.Sprintf("svc-%05d", i) }
 
 // watchReplicas returns a function that waits until the Endpoints of all replicas have
 // the label's value.
@@ -302,7 +263,7 @@ func (s *storm) watchReplicas(ctx context.Context, value string) (wait func() er
 		defer close(done)
 		seen := map[string]bool{}
 		for event := range stream.ResultChan() {
-			if e, ok := event.Object.(*corev1.Endpoints); ok && event.Type != watch.Deleted && e.Labels[stormLabel] == value {
+			if e, ok := event.Object.(*corev1.Endpoints); ok && event.Type != watch.Deleted && e.Labels[fleet.StormLabel] == value {
 				if seen[e.Name] = true; len(seen) == s.services {
 					return
 				}
@@ -315,7 +276,7 @@ func (s *storm) watchReplicas(ctx context.Context, value string) (wait func() er
 		case <-done:
 			return nil
 		case <-time.After(3 * time.Minute):
-			return fmt.Errorf("not all replicas have the label %s=%s after 3 minutes", stormLabel, value)
+			return fmt.Errorf("not all replicas have the label %s=%s after 3 minutes", fleet.StormLabel, value)
 		}
 	}, nil
 }
@@ -336,7 +297,7 @@ func (s *storm) filled(ctx context.Context) error {
 		}
 		complete := 0
 		for i := range list.Items {
-			if list.Items[i].Labels[stormLabel] == value {
+			if list.Items[i].Labels[fleet.StormLabel] == value {
 				complete++
 			}
 		}
