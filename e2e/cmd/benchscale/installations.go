@@ -31,11 +31,11 @@ func (b *bench) installations(ctx context.Context, a *arm) (all installations, e
 	}()
 	for i := range a.shards {
 		config := filepath.Join(b.fleet.Dir, fmt.Sprintf("tributary-%d.yaml", i))
-		port, err := cluster.FreePort()
+		listen, err := cluster.FreeAddress()
 		if err != nil {
 			return all, err
 		}
-		if err := b.fleet.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		if err := b.fleet.WriteConfig(config, listen); err != nil {
 			return all, err
 		}
 		if err := b.edit(config, i, a.shards); err != nil {

@@ -25,12 +25,19 @@ import (
 )
 
 type settings struct {
-	tributary, former, shards    string
-	services, pods, members      int
-	rounds, events, writers, env int
-	settle                       time.Duration
-	served                       bool
+	tributary, former, shards string
+	services, pods, members   int
+	rounds, events            int
+	settle                    time.Duration
+	served                    bool
 }
+
+const (
+	// writers is how many the bare loop has.
+	writers = 64
+	// environment is the variables of a pod's container, which make pods as large as real ones are.
+	environment = 20
+)
 
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == readOnce || os.Args[1] == readAndKeep || os.Args[1] == watchOnly) {
@@ -47,10 +54,8 @@ func main() {
 	flag.IntVar(&s.services, "services", 13000, "Services")
 	flag.IntVar(&s.pods, "pods", 12, "pods of each Service, over its members")
 	flag.IntVar(&s.members, "members", 1, "members; each Service is in three of them, if there are so many")
-	flag.IntVar(&s.env, "env", 20, "environment variables of a pod's container, which make pods as large as real ones are")
 	flag.IntVar(&s.rounds, "rounds", 3, "starts with nothing to write, of each arm")
 	flag.IntVar(&s.events, "events", 10000, "pod events that change nothing")
-	flag.IntVar(&s.writers, "writers", 64, "writers of the bare loop")
 	flag.DurationVar(&s.settle, "settle", 5*time.Minute, "how long after the last write memory is read")
 	flag.BoolVar(&s.served, "served", false, "members are no clusters, but served from what was prepared: for more of them than a machine carries; nothing changes in them, so that -events is 0")
 	flag.Parse()

@@ -17,8 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
@@ -48,13 +51,13 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 	filling, stop := context.WithTimeout(ctx, fillLimit)
 	defer stop()
 	for e, s := int64(0), int64(0); e < int64(b.services) || s < slicesWanted; {
-		wait(filling, countPause)
+		fleet.Wait(filling, countPause)
 		if e, s, err = b.count(filling); err != nil {
 			return nil, fmt.Errorf("%d of %d Endpoints and %d of %d slices are there: %w", e, b.services, s, slicesWanted, err)
 		}
 	}
 	a.fill = time.Since(began)
-	wait(ctx, b.settle)
+	fleet.Wait(ctx, b.settle)
 	a.filled, a.peak = shards.resident("VmRSS:"), shards.resident("VmHWM:")
 	for range b.rounds {
 		if err := shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) }); err != nil {
@@ -81,14 +84,14 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 			return nil, err
 		}
 		a.starts = append(a.starts, time.Since(began))
-		wait(ctx, 10*time.Second)
+		fleet.Wait(ctx, 10*time.Second)
 		after, err := b.newest(ctx)
 		if err != nil {
 			return nil, err
 		}
 		a.written = a.written || after != before
 	}
-	wait(ctx, b.settle)
+	fleet.Wait(ctx, b.settle)
 	a.started = shards.resident("VmRSS:")
 	if a.event, a.bareEvent, err = b.irrelevant(ctx, shards); err != nil {
 		return nil, err
@@ -133,7 +136,7 @@ func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bar
 	defer end()
 	const window = 10 * time.Second
 	idle := shards.cpu()
-	wait(ctx, window)
+	fleet.Wait(ctx, window)
 	idle = shards.cpu() - idle
 	busy, began, bareCPU := shards.cpu(), time.Now(), cpu(pid)
 	group, patching := errgroup.WithContext(ctx)
@@ -150,7 +153,7 @@ func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bar
 	if err := group.Wait(); err != nil {
 		return 0, 0, err
 	}
-	wait(ctx, time.Second)
+	fleet.Wait(ctx, time.Second)
 	bareCPU = cpu(pid) - bareCPU
 	lasted := time.Since(began)
 	busy = shards.cpu() - busy - time.Duration(float64(idle)*float64(lasted)/float64(window))
@@ -182,7 +185,7 @@ func (b *bench) bareFill(ctx context.Context) (float64, error) {
 	each := b.each()
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(b.writers)
+	group.SetLimit(writers)
 	for i := range n {
 		group.Go(func() error {
 			meta := metav1.ObjectMeta{
@@ -260,42 +263,30 @@ func (b *bench) count(ctx context.Context) (endpoints, slices int64, err error) 
 	if err != nil {
 		return 0, 0, err
 	}
-	rest := func(m metav1.ListMeta) int64 {
-		if m.RemainingItemCount == nil {
-			return 0
-		}
-		return *m.RemainingItemCount
-	}
-	return rest(e.ListMeta), rest(s.ListMeta), nil
+	return ptr.Deref(e.RemainingItemCount, 0), ptr.Deref(s.RemainingItemCount, 0), nil
 }
 
 // newest returns the highest resourceVersion of any replica.
 func (b *bench) newest(ctx context.Context) (newest uint64, err error) {
-	take := func(m metav1.ObjectMeta) {
-		v, _ := strconv.ParseUint(m.ResourceVersion, 10, 64)
-		newest = max(newest, v)
+	client, err := metadata.NewForConfig(b.fleet.Ingress.AdminConfig())
+	if err != nil {
+		return 0, err
 	}
 	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tributary", ResourceVersion: "0"}
-	services, err := b.fleet.Ingress.Client.CoreV1().Services("").List(ctx, ours)
-	if err != nil {
-		return 0, err
-	}
-	for i := range services.Items {
-		take(services.Items[i].ObjectMeta)
-	}
-	endpoints, err := b.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, ours)
-	if err != nil {
-		return 0, err
-	}
-	for i := range endpoints.Items {
-		take(endpoints.Items[i].ObjectMeta)
-	}
-	all, err := b.fleet.Ingress.Client.DiscoveryV1().EndpointSlices("").List(ctx, ours)
-	if err != nil {
-		return 0, err
-	}
-	for i := range all.Items {
-		take(all.Items[i].ObjectMeta)
+	for _, kind := range []schema.GroupVersionResource{
+		corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithResource("endpoints"), discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+	} {
+		list, err := client.Resource(kind).List(ctx, ours)
+		if err != nil {
+			return 0, err
+		}
+		for i := range list.Items {
+			version, err := strconv.ParseUint(list.Items[i].ResourceVersion, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			newest = max(newest, version)
+		}
 	}
 	return newest, nil
 }
@@ -313,10 +304,3 @@ func (b *bench) report(w io.Writer, arms []*arm, bareRate float64, read time.Dur
 }
 
 func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}

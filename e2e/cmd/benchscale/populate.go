@@ -91,7 +91,7 @@ func (b *bench) pod(service, i int) *corev1.Pod {
 	p.GenerateName = serviceName(service) + "-5d4f8c7b9-"
 	p.Spec.NodeName = fmt.Sprintf("node-%03d", (service+i)%200)
 	p.Spec.RestartPolicy, p.Spec.DNSPolicy = corev1.RestartPolicyAlways, corev1.DNSClusterFirst
-	for k := range b.env {
+	for k := range environment {
 		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{
 			Name: fmt.Sprintf("SETTING_%02d", k), Value: fmt.Sprintf("https://%s.example:8443/v1/settings/%02d", serviceName(service), k),
 		})

@@ -84,7 +84,7 @@ const month = 30 * 24 * time.Hour
 // endsIn sets tributary's token for a member to one that expires after a time.
 func endsIn(ctx context.Context, site *fleet.Site, after time.Duration) error {
 	const namespace, name = "tributary-system", "tributary" // as fleet.ProductUser
-	if err := site.CreateNamespaces(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := site.CreateNamespaces(ctx, namespace); err != nil {
 		return err
 	}
 	accounts := site.Client.CoreV1().ServiceAccounts(namespace)

@@ -140,17 +140,12 @@ type scene struct {
 }
 
 func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error) {
-	port, err := cluster.FreePort()
+	listen, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	if binary == "" {
-		if binary, err = fleet.BuildTributary(ctx, false); err != nil {
-			return nil, err
-		}
-	}
 	s := &scene{fleet: f, config: filepath.Join(f.Dir, "tributary.yaml")}
-	if err := f.WriteConfig(s.config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+	if err := f.WriteConfig(s.config, listen); err != nil {
 		return nil, err
 	}
 	if err := observeNative(ctx, f, s.config); err != nil {
@@ -166,10 +161,8 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 			}
 		}
 	}
-	if s.tributary, err = fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: s.config}); err != nil {
-		return nil, err
-	}
-	return s, s.tributary.WaitReady(ctx)
+	s.tributary, err = fleet.StartReady(ctx, fleet.TributaryOptions{Binary: binary, Config: s.config})
+	return s, err
 }
 
 // observeNative runs the endpoints controller in the members and has tributary

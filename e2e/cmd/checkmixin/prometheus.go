@@ -60,11 +60,10 @@ func startPrometheus(ctx context.Context, dir string, o options, target, jobs st
 			return nil, fmt.Errorf("start prometheus: %w", err)
 		}
 	}
-	port, err := cluster.FreePort()
+	listen, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	p := &prometheus{url: "http://" + listen, process: cluster.NewProcess(cluster.ProcessOptions{
 		Name: "prometheus", Path: o.prometheus, Log: filepath.Join(home, "prometheus.log"),
 		Args: []string{"--config.file", filepath.Join(home, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(home, "data"), "--web.listen-address", listen},

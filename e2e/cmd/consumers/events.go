@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -37,7 +37,7 @@ func rollOut(ctx context.Context, w *world, arm string, grace time.Duration) err
 	name := fmt.Sprintf("app:%d", image)
 	group, ctx := errgroup.WithContext(ctx)
 	for m := range w.membersOf(arm) {
-		group.Go(func() error { return w.deploy(ctx, m, arm, name, w.pods/w.membersOf(arm), grace) })
+		group.Go(func() error { return w.deploy(ctx, m, arm, name, podsOfArm/w.membersOf(arm), grace) })
 	}
 	return group.Wait()
 }
@@ -52,15 +52,15 @@ func (w *world) membersOf(arm string) int {
 
 func (w *world) events() []event {
 	var all []event
-	for _, grace := range w.graceList() {
+	for _, grace := range graces {
 		all = append(all, event{
-			name: fmt.Sprintf("roll-out, grace %s", grace), clean: grace > 2*w.throttle+time.Second,
+			name: fmt.Sprintf("roll-out, grace %s", grace), clean: grace > 2*throttle+time.Second,
 			do: func(ctx context.Context, w *world, arm string) error { return rollOut(ctx, w, arm, grace) },
 		})
 	}
 	return append(all,
 		event{name: "scaled to a third and back", clean: true, do: func(ctx context.Context, w *world, arm string) error {
-			for _, n := range []int{max(1, w.pods/w.membersOf(arm)/3), w.pods / w.membersOf(arm)} {
+			for _, n := range []int{max(1, podsOfArm/w.membersOf(arm)/3), podsOfArm / w.membersOf(arm)} {
 				for m := range w.membersOf(arm) {
 					if err := w.deploy(ctx, m, arm, fmt.Sprintf("app:%d", image), n, 5*time.Second); err != nil {
 						return err
@@ -125,17 +125,7 @@ func (w *world) events() []event {
 
 // relabel changes a label of all Services of an arm's storm.
 func (w *world) relabel(ctx context.Context, member int, arm string) error {
-	client := w.fleet.Members[member].Client.CoreV1().Services(stormOf(arm))
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"storm":"%d"}}}`, image)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for i := range w.storm {
-		group.Go(func() error {
-			_, err := client.Patch(ctx, fmt.Sprintf("svc-%05d", i), types.MergePatchType, patch, metav1.PatchOptions{})
-			return err
-		})
-	}
-	return group.Wait()
+	return fleet.RelabelStorm(ctx, w.fleet.Members[member].Client, stormOf(arm), stormServices, strconv.Itoa(image), "")
 }
 
 // leader is the process that holds the Lease.
@@ -156,12 +146,12 @@ func (w *world) leader(ctx context.Context) (*fleet.Tributary, error) {
 func (w *world) startTributary(ctx context.Context) error {
 	namespaces := map[string]any{"include": []string{armTributary, stormOf(armTributary), failover}}
 	for i := range 2 {
-		port, err := cluster.FreePort()
+		listen, err := cluster.FreeAddress()
 		if err != nil {
 			return err
 		}
 		config := map[string]any{
-			"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": fmt.Sprintf("127.0.0.1:%d", port),
+			"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": listen,
 			"ingress":         map[string]any{"kubeconfig": w.fleet.Ingress.Kubeconfig},
 			"clusterDefaults": map[string]any{"namespaces": namespaces},
 			"replicas":        map[string]any{"failover": []any{map[string]any{"namespaces": []string{failover}, "order": []string{"idc-a", "idc-b"}}}},
@@ -178,14 +168,11 @@ func (w *world) startTributary(ctx context.Context) error {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			return err
 		}
-		t, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: w.binary, Config: path})
+		t, err := fleet.StartReady(ctx, fleet.TributaryOptions{Binary: w.binary, Config: path})
 		if err != nil {
 			return err
 		}
 		w.tributary = append(w.tributary, t)
-		if err := t.WaitReady(ctx); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/fleet"
 )
 
 func newClient() *http.Client {
@@ -22,7 +24,7 @@ func newClient() *http.Client {
 // ready endpoint of the first has ended, and all of them within a second afterwards.
 func (w *world) failover(ctx context.Context, out io.Writer) error {
 	for m := range w.fleet.Members {
-		if err := w.deploy(ctx, m, failover, "app:0", w.pods/2, time.Second); err != nil {
+		if err := w.deploy(ctx, m, failover, "app:0", podsOfArm/2, time.Second); err != nil {
 			return err
 		}
 	}
@@ -30,8 +32,8 @@ func (w *world) failover(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for _, f := range fronts(failover) {
-		l := startLoad(ctx, f, w.rate)
-		wait(ctx, settle)
+		l := startLoad(ctx, f, rate)
+		fleet.Wait(ctx, settle)
 		client := w.fleet.Members[0].Client
 		if err := client.AppsV1().Deployments(failover).Delete(ctx, service, metav1.DeleteOptions{}); err != nil {
 			return err
@@ -43,7 +45,7 @@ func (w *world) failover(ctx context.Context, out io.Writer) error {
 		if err := client.CoreV1().Pods(failover).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			return err
 		}
-		wait(ctx, 2*settle)
+		fleet.Wait(ctx, 2*settle)
 		t := l.stop()
 		var early int
 		var firstOfSecond, lastOfFirst time.Time
@@ -66,13 +68,13 @@ func (w *world) failover(ctx context.Context, out io.Writer) error {
 		if early > 0 {
 			return fmt.Errorf("%d requests reached the reserve while a ready endpoint was there", early)
 		}
-		if late := firstOfSecond.Sub(ended); firstOfSecond.IsZero() || late > time.Second+w.throttle {
+		if late := firstOfSecond.Sub(ended); firstOfSecond.IsZero() || late > time.Second+throttle {
 			return fmt.Errorf("the reserve served %s after the last ready endpoint's end, want a second at most", late)
 		}
-		if err := w.deploy(ctx, 0, failover, "app:0", w.pods/2, time.Second); err != nil {
+		if err := w.deploy(ctx, 0, failover, "app:0", podsOfArm/2, time.Second); err != nil {
 			return err
 		}
-		wait(ctx, settle)
+		fleet.Wait(ctx, settle)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (k *kubelet) start(ctx context.Context, c *container) error {
 	server := &http.Server{Handler: c}
 	k.group.Go(func() { _ = server.Serve(listener) })
 	context.AfterFunc(ctx, func() { server.Close() })
-	wait(ctx, startTime)
+	fleet.Wait(ctx, startTime)
 	c.pod.Status.PodIP = c.address
 	if err := k.site.ReportRunning(ctx, c.pod, true); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (k *kubelet) start(ctx context.Context, c *container) error {
 func (k *kubelet) end(ctx context.Context, c *container, pod *corev1.Pod) error {
 	<-c.started
 	c.ready.Store(false)
-	wait(ctx, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
+	fleet.Wait(ctx, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
 	c.died.CompareAndSwap(0, time.Now().UnixNano())
 	return k.site.Remove(ctx, pod.Namespace, pod.Name)
 }
@@ -147,11 +147,11 @@ func (k *kubelet) end(ctx context.Context, c *container, pod *corev1.Pod) error 
 func (k *kubelet) crash(ctx context.Context, c *container) error {
 	c.ready.Store(false)
 	c.died.Store(time.Now().UnixNano())
-	wait(ctx, probePeriod)
+	fleet.Wait(ctx, probePeriod)
 	if err := k.site.MarkNotReady(ctx, c.pod.Namespace, c.pod.Name); err != nil {
 		return err
 	}
-	wait(ctx, 3*time.Second)
+	fleet.Wait(ctx, 3*time.Second)
 	c.died.Store(0)
 	c.asked.Store(0)
 	if err := k.site.MarkReady(ctx, c.pod.Namespace, c.pod.Name); err != nil {
@@ -173,11 +173,4 @@ func (k *kubelet) of(namespace string, dead bool) []*container {
 	}
 	slices.SortFunc(out, func(a, b *container) int { return slices.Compare([]string{a.pod.Name}, []string{b.pod.Name}) })
 	return out
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

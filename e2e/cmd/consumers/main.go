@@ -36,32 +36,25 @@ const insideEnv = "TRIBUTARY_CONSUMERS_INSIDE"
 
 var everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
 
-type settings struct {
-	binary, traefik, coredns, examples, graces, only string
-	pods, rate, storm, rounds                        int
-	throttle                                         time.Duration
-}
+// programs are what is measured, and examples the directory with its configuration.
+type programs struct{ binary, traefik, coredns, examples string }
 
-func (s settings) graceList() (all []time.Duration) {
-	for _, one := range strings.Split(s.graces, ",") {
-		d, err := time.ParseDuration(one)
-		if err == nil {
-			all = append(all, d)
-		}
-	}
-	return all
-}
+const (
+	podsOfArm = 6 // over its members
+	// rate is the requests a second through each front.
+	rate = 50
+	// stormServices is the Services of a storm, in each member.
+	stormServices = 500
+	// throttle is Traefik's providersThrottleDuration.
+	throttle = 100 * time.Millisecond
+)
+
+// graces are the grace periods of the roll-outs.
+var graces = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second}
 
 func main() {
-	var s settings
+	var s programs
 	flag.StringVar(&s.binary, "tributary", "", "tributary binary; empty: build it")
-	flag.StringVar(&s.graces, "graces", "1s,2s,5s", "grace periods of the roll-outs")
-	flag.StringVar(&s.only, "only", "", "events whose name begins so; empty: all")
-	flag.IntVar(&s.pods, "pods", 6, "pods of an arm, over its members")
-	flag.IntVar(&s.rate, "rate", 50, "requests a second through each front")
-	flag.IntVar(&s.storm, "storm", 500, "Services of a storm, in each member")
-	flag.IntVar(&s.rounds, "rounds", 1, "how often each arm goes through all")
-	flag.DurationVar(&s.throttle, "throttle", 100*time.Millisecond, "Traefik's providersThrottleDuration")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -73,7 +66,7 @@ func main() {
 	os.Exit(code)
 }
 
-func run(ctx context.Context, s settings) (code int, err error) {
+func run(ctx context.Context, s programs) (code int, err error) {
 	if s.traefik, err = build(ctx, traefikModule, "./cmd/traefik"); err != nil {
 		return 1, err
 	}
@@ -119,7 +112,7 @@ type row struct {
 	clean             bool
 }
 
-func measure(ctx context.Context, s settings) (code int, err error) {
+func measure(ctx context.Context, s programs) (code int, err error) {
 	w, err := newWorld(ctx, s)
 	if err != nil {
 		return 1, err
@@ -139,25 +132,20 @@ func measure(ctx context.Context, s settings) (code int, err error) {
 		}
 	}
 	var rows []row
-	for round := range s.rounds {
-		for _, e := range w.events() {
-			for i := range arms {
-				arm := arms[(i+round)%len(arms)] // the order rotates
-				if !strings.HasPrefix(e.name, s.only) || e.only != "" && e.only != arm {
-					continue
-				}
-				more, err := w.through(ctx, e, arm)
-				if err != nil {
-					return 1, fmt.Errorf("%s, %s: %w", e.name, arm, err)
-				}
-				rows = append(rows, more...)
+	for _, e := range w.events() {
+		for _, arm := range arms {
+			if e.only != "" && e.only != arm {
+				continue
 			}
+			more, err := w.through(ctx, e, arm)
+			if err != nil {
+				return 1, fmt.Errorf("%s, %s: %w", e.name, arm, err)
+			}
+			rows = append(rows, more...)
 		}
 	}
-	if strings.HasPrefix("failover", s.only) {
-		if err := w.failover(ctx, os.Stdout); err != nil {
-			return 1, fmt.Errorf("failover: %w", err)
-		}
+	if err := w.failover(ctx, os.Stdout); err != nil {
+		return 1, fmt.Errorf("failover: %w", err)
 	}
 	return report(os.Stdout, rows), nil
 }
@@ -185,15 +173,15 @@ func (w *world) through(ctx context.Context, e event, arm string) (rows []row, e
 	before := w.dead(arm)
 	var loads []*load
 	for _, f := range fronts(arm) {
-		loads = append(loads, startLoad(ctx, f, w.rate))
+		loads = append(loads, startLoad(ctx, f, rate))
 	}
 	var n *names
 	if arm != armDirect {
 		n = startNames(ctx, dnsAddress, service+"."+arm+".svc.cluster.local.")
 	}
-	wait(ctx, settle)
+	fleet.Wait(ctx, settle)
 	err = e.do(ctx, w, arm)
-	wait(ctx, settle)
+	fleet.Wait(ctx, settle)
 	dead := slices.DeleteFunc(w.dead(arm), func(c *container) bool { return slices.Contains(before, c) })
 	for i, l := range loads {
 		r := row{event: e.name, arm: arm, front: l.front.name, tally: l.stop(), clean: e.clean}

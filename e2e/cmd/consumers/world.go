@@ -50,7 +50,7 @@ const (
 )
 
 type world struct {
-	settings
+	programs
 	fleet     *fleet.Fleet
 	kubelets  []*kubelet // of the members, in their order
 	tributary []*fleet.Tributary
@@ -60,9 +60,9 @@ type world struct {
 }
 
 // newWorld starts everything but tributary.
-func newWorld(ctx context.Context, s settings) (_ *world, err error) {
+func newWorld(ctx context.Context, s programs) (_ *world, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &world{settings: s, cancel: cancel}
+	w := &world{programs: s, cancel: cancel}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -103,7 +103,7 @@ func newWorld(ctx context.Context, s settings) (_ *world, err error) {
 			}
 		}
 		for _, arm := range []string{armTributary, armStock, armDirect} {
-			if err := storm(ctx, site, arm, s.storm); err != nil {
+			if err := site.LoadStorm(ctx, stormOf(arm), stormServices); err != nil {
 				return w, err
 			}
 		}
@@ -112,20 +112,6 @@ func newWorld(ctx context.Context, s settings) (_ *world, err error) {
 		return w, err
 	}
 	return w, w.startConsumers(ctx)
-}
-
-// storm creates an arm's many Services, each with a pod that no kubelet runs.
-func storm(ctx context.Context, site *fleet.Site, arm string, n int) error {
-	namespace := stormOf(arm)
-	name := func(i int) string { return fmt.Sprintf("svc-%05d", i) }
-	if err := site.Load(ctx, n, func(i int) metav1.Object { return fleet.NewPod(namespace, name(i), name(i)) }); err != nil {
-		return err
-	}
-	services := make([]metav1.Object, n)
-	for i := range services {
-		services[i] = fleet.NewService(namespace, name(i))
-	}
-	return site.Create(ctx, services...)
 }
 
 // startConsumers starts Traefik before the ingress cluster and before the first member, and CoreDNS.
@@ -169,7 +155,7 @@ func (w *world) startConsumers(ctx context.Context) error {
 			Name: "traefik", Path: w.traefik, Log: filepath.Join(w.fleet.Dir, "traefik-"+port+".log"), Env: []string{"KUBECONFIG=" + kubeconfig},
 			Args: []string{
 				"--entryPoints.web.address=" + at.address, "--providers.kubernetesIngress=true", "--providers.kubernetesGateway=true",
-				"--providers.providersThrottleDuration=" + w.throttle.String(), "--global.sendAnonymousUsage=false", "--global.checkNewVersion=false", "--log.level=ERROR",
+				"--providers.providersThrottleDuration=" + throttle.String(), "--global.sendAnonymousUsage=false", "--global.checkNewVersion=false", "--log.level=ERROR",
 			},
 			Ready: func(ctx context.Context) error { return answers(ctx, front{address: at.address, host: host}) },
 		})

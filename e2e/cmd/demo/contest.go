@@ -5,7 +5,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,10 +18,15 @@ import (
 
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/latency"
 )
 
 // The contest's Services live apart from the rollout's.
 const contestNamespace = "incident"
+
+// backlog is how many Services are relabelled to keep the member's controller manager busy, which has to write all their
+// Endpoints again.
+const backlog = 1000
 
 // contestLine is one pod that became not ready, and how long each path took.
 type contestLine struct {
@@ -48,19 +55,19 @@ func (w wait) text(now time.Time) string {
 
 // runContest fills a member with Services, waits for its controller manager to
 // catch up, and then repeatedly relabels them all and makes one pod not ready.
-func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b *board) error {
+func runContest(ctx context.Context, member, ingress *fleet.Site, b *board) error {
 	b.setAct("%s gets %d more Services and a controller manager of its own ...", member.Name(), backlog)
-	pod, err := prepareContest(ctx, member, backlog)
+	pod, err := prepareContest(ctx, member)
 	if err != nil {
 		return err
 	}
-	native, err := startCaughtUp(ctx, member, backlog)
+	native, err := startCaughtUp(ctx, member)
 	if err != nil {
 		return err
 	}
 	defer native.Kill()
 	for round := 1; ; round++ {
-		if err := playRound(ctx, member, ingress, pod, backlog, round, b); err != nil {
+		if err := playRound(ctx, member, ingress, pod, round, b); err != nil {
 			return err
 		}
 	}
@@ -68,26 +75,20 @@ func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b
 
 // prepareContest creates the backlog's Services and the one pod that will become
 // not ready, which is behind the last of them.
-func prepareContest(ctx context.Context, member *fleet.Site, backlog int) (*corev1.Pod, error) {
+func prepareContest(ctx context.Context, member *fleet.Site) (*corev1.Pod, error) {
 	if err := member.CreateNamespaces(ctx, contestNamespace); err != nil {
 		return nil, err
 	}
-	services := make([]metav1.Object, backlog)
-	for i := range services {
-		services[i] = fleet.NewService(contestNamespace, backlogName(i))
-	}
-	if err := member.Create(ctx, append(services, fleet.NewService(contestNamespace, "victim"))...); err != nil {
+	if err := errors.Join(member.CreateStorm(ctx, contestNamespace, backlog), member.Create(ctx, fleet.NewService(contestNamespace, "victim"))); err != nil {
 		return nil, err
 	}
 	pod := fleet.NewPod(contestNamespace, "victim-0", "victim")
 	return pod, member.RunPods(ctx, pod)
 }
 
-func backlogName(i int) string { return fmt.Sprintf("backlog-%04d", i) }
-
 // startCaughtUp makes an unthrottled controller manager write all Endpoints first,
 // and then starts one with stock flags, which finds nothing to do.
-func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*cluster.Process, error) {
+func startCaughtUp(ctx context.Context, member *fleet.Site) (*cluster.Process, error) {
 	controllers := []string{"endpoints-controller", "endpointslice-controller"}
 	fast, err := member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers, Flags: []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}})
 	if err != nil {
@@ -107,35 +108,15 @@ func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*clust
 	return member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers})
 }
 
-// relabel changes one label of every Service of the backlog, so that the
-// controller manager has to write all their Endpoints again.
-func relabel(ctx context.Context, member *fleet.Site, backlog, round int) error {
-	list, err := member.Client.CoreV1().Services(contestNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range list.Items {
-		service := &list.Items[i]
-		if service.Name == "victim" {
-			continue
-		}
-		service.Labels = map[string]string{"round": fmt.Sprint(round)}
-		if _, err := member.Client.CoreV1().Services(contestNamespace).Update(ctx, service, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("relabel Service %s in %s: %w", service.Name, member.Name(), err)
-		}
-	}
-	return nil
-}
-
 // playRound waits until both paths show the pod as ready, creates the backlog,
 // makes the pod not ready, and measures until each path shows it.
-func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod, backlog, round int, b *board) error {
+func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod, round int, b *board) error {
 	for _, site := range []*fleet.Site{ingress, member} {
 		if _, err := seen(ctx, site.Client, true, nil); err != nil {
 			return err
 		}
 	}
-	if err := relabel(ctx, member, backlog, round); err != nil {
+	if err := fleet.RelabelStorm(ctx, member.Client, contestNamespace, backlog, strconv.Itoa(round), ""); err != nil {
 		return err
 	}
 	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod becomes not ready", backlog, member.Name())
@@ -190,7 +171,7 @@ func seen(ctx context.Context, c kubernetes.Interface, ready bool, opened func()
 		}
 		for event := range stream.ResultChan() {
 			at := time.Now()
-			if endpoints, ok := event.Object.(*corev1.Endpoints); ok && hasReady(endpoints) == ready {
+			if endpoints, ok := event.Object.(*corev1.Endpoints); ok && latency.HasReady(endpoints) == ready {
 				stream.Stop()
 				return at, nil
 			}
@@ -199,13 +180,4 @@ func seen(ctx context.Context, c kubernetes.Interface, ready bool, opened func()
 			return time.Time{}, ctx.Err()
 		}
 	}
-}
-
-func hasReady(endpoints *corev1.Endpoints) bool {
-	for _, subset := range endpoints.Subsets {
-		if len(subset.Addresses) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -28,15 +28,13 @@ import (
 
 func main() {
 	binary := flag.String("tributary", "", "tributary binary; empty: build it")
-	listen := flag.String("listen", "127.0.0.1:9440", "address of tributary's metrics and pages; a free port is taken when it is in use")
-	backlog := flag.Int("backlog", 1000, "Services that are relabelled to keep the member's controller manager busy")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	limit, err := demoSeconds(os.Getenv("DEMO_SECONDS"))
 	if err == nil {
-		err = run(ctx, *binary, *listen, *backlog, limit)
+		err = run(ctx, *binary, limit)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -58,7 +56,7 @@ func demoSeconds(text string) (time.Duration, error) {
 }
 
 // run is the whole demo; it returns nil when the time is over or on Ctrl-C.
-func run(ctx context.Context, binary, listen string, backlog int, limit time.Duration) error {
+func run(ctx context.Context, binary string, limit time.Duration) error {
 	say("starting an ingress cluster and two members: etcd and kube-apiserver, three times")
 	f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}})
 	if err != nil {
@@ -73,7 +71,7 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 		return err
 	}
 	config := filepath.Join(f.Dir, "tributary.yaml")
-	proc, err := startTributary(ctx, f, binary, config, listen)
+	proc, err := startTributary(ctx, f, binary, config)
 	if err != nil {
 		return err
 	}
@@ -91,7 +89,7 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 		group.Go(func() error { return r.run(ctx) })
 	}
 	group.Go(func() error { return board.follow(ctx) })
-	group.Go(func() error { return runContest(ctx, f.Member("idc-a"), f.Ingress, backlog, board) })
+	group.Go(func() error { return runContest(ctx, f.Member("idc-a"), f.Ingress, board) })
 	group.Go(func() error { return runRule(ctx, config, board) })
 	group.Go(func() error { return show(ctx, os.Stdout, board) })
 	err = group.Wait()
@@ -104,27 +102,18 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 	return errors.Join(err, proc.Stop(stopping))
 }
 
-func startTributary(ctx context.Context, f *fleet.Fleet, binary, config, listen string) (*fleet.Tributary, error) {
+func startTributary(ctx context.Context, f *fleet.Fleet, binary, config string) (*fleet.Tributary, error) {
+	listen := "127.0.0.1:9440" // of metrics and pages
 	if !free(listen) {
-		port, err := cluster.FreePort()
-		if err != nil {
+		var err error
+		if listen, err = cluster.FreeAddress(); err != nil {
 			return nil, err
 		}
-		listen = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	if err := f.WriteConfig(config, listen); err != nil {
 		return nil, err
 	}
-	proc, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: config, Dir: f.Dir})
-	if err != nil {
-		return nil, err
-	}
-	if err := proc.WaitReady(ctx); err != nil {
-		tail := proc.Tail(20)
-		proc.Kill()
-		return nil, fmt.Errorf("tributary did not become ready: %w; its log ends:\n%s", err, tail)
-	}
-	return proc, nil
+	return fleet.StartReady(ctx, fleet.TributaryOptions{Binary: binary, Config: config, Dir: f.Dir})
 }
 
 // say prints one line of what happens before the table appears.
