@@ -96,7 +96,7 @@ func (f *OldFront) Kubeconfig(u User) ([]byte, error) {
 	if u.Token == "" {
 		return nil, fmt.Errorf("front of %s: user %s has no token", f.cluster.options.Name, u.Name)
 	}
-	return f.cluster.KubeconfigAt(f.url, f.cluster.ca.certPEM, u)
+	return Kubeconfig(f.cluster.options.Name, f.url, f.cluster.ca.certPEM, u)
 }
 
 // Refused lists what was requested and does not exist in that version: paths, and query parameters with a "?".

@@ -152,12 +152,12 @@ func (c *Cluster) Config(u User) *rest.Config {
 
 // Kubeconfig returns the user's kubeconfig, everything inline. Cluster and context have the cluster's name.
 func (c *Cluster) Kubeconfig(u User) ([]byte, error) {
-	return c.KubeconfigAt(c.url, c.ca.certPEM, u)
+	return Kubeconfig(c.options.Name, c.url, c.ca.certPEM, u)
 }
 
-// KubeconfigAt returns a kubeconfig that leads to another address, with a server of another authority.
-func (c *Cluster) KubeconfigAt(url string, ca []byte, u User) ([]byte, error) {
-	name, file := c.options.Name, clientcmdapi.NewConfig()
+// Kubeconfig returns a user's kubeconfig for a server of an authority (PEM), everything inline.
+func Kubeconfig(name, url string, ca []byte, u User) ([]byte, error) {
+	file := clientcmdapi.NewConfig()
 	file.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
 	file.AuthInfos[u.Name] = &clientcmdapi.AuthInfo{Token: u.Token, ClientCertificateData: u.Cert, ClientKeyData: u.Key}
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: u.Name}

@@ -118,7 +118,7 @@ func (p *Proxy) Kubeconfig(u cluster.User) ([]byte, error) {
 	if u.Token == "" {
 		return nil, fmt.Errorf("proxy of %s: user %s has no token", p.cluster.Name(), u.Name)
 	}
-	return p.cluster.KubeconfigAt(p.url, p.ca.pem, u)
+	return cluster.Kubeconfig(p.cluster.Name(), p.url, p.ca.pem, u)
 }
 
 // Renew has the proxy use another authority for new connections, and returns its

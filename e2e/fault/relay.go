@@ -57,7 +57,7 @@ func StartRelay(c *cluster.Cluster) (*Relay, error) {
 
 // Kubeconfig is a user's kubeconfig that leads through the relay.
 func (r *Relay) Kubeconfig(u cluster.User) ([]byte, error) {
-	return r.cluster.KubeconfigAt("https://"+r.listener.Addr().String(), r.cluster.CA(), u)
+	return cluster.Kubeconfig(r.cluster.Name(), "https://"+r.listener.Addr().String(), r.cluster.CA(), u)
 }
 
 // Hold keeps back what is sent in these directions, on connections that are open

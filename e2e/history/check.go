@@ -6,6 +6,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ type Report struct {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d facts, %d changes shown, %d writes", r.Facts, r.Changes, r.Writes)
-	for _, name := range slices.Sorted(keys(r.Worst)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Worst)) {
 		fmt.Fprintf(&b, ", worst staleness of %s %.3f s", name, r.Worst[name].Seconds())
 	}
 	fmt.Fprintf(&b, ", %d violations", len(r.Violations))
@@ -83,16 +84,6 @@ func (r *Report) String() string {
 		b.WriteString("\n" + v.String())
 	}
 	return b.String()
-}
-
-func keys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // checker checks one history against the laws.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
@@ -53,31 +52,13 @@ func relay(ctx context.Context, memberConfig, ingressConfig string, kind latency
 
 // startRelay starts a relay process and waits until its watch is open.
 func startRelay(ctx context.Context, f *fleet.Fleet, kind latency.Kind) (stop func(), err error) {
-	self, err := os.Executable()
+	child, err := latency.StartChild(ctx, "relay", "-kind", string(kind), "-member", f.Member(memberName).Kubeconfig, "-ingress", f.Ingress.Kubeconfig)
 	if err != nil {
-		return nil, err
-	}
-	args := []string{"relay", "-kind", string(kind), "-member", f.Member(memberName).Kubeconfig, "-ingress", f.Ingress.Kubeconfig}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start null relay: %w", err)
 	}
-	stop = func() {
-		input.Close()
-		cmd.Wait()
-	}
-	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		stop()
+	if _, err := bufio.NewReader(child.Output).ReadString('\n'); err != nil {
+		child.End()
 		return nil, fmt.Errorf("null relay for %s ended before its watch was open: %w", kind, err)
 	}
-	return stop, nil
+	return func() { child.End() }, nil
 }

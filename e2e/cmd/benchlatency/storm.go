@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,16 +210,15 @@ func (s *storm) value() string { return fmt.Sprint("v", s.raised) }
 // relabel runs in a process of its own, so that it shares no connection with the
 // observer.
 func (s *storm) relabel(ctx context.Context) error {
-	self, err := os.Executable()
+	args := []string{"relabel", "-member", s.fleet.Member(memberName).Kubeconfig, "-services", fmt.Sprint(s.services), "-value", s.value()}
+	if s.ports {
+		args = append(args, "-port", fmt.Sprint(basePort+s.raised))
+	}
+	child, err := latency.StartChild(ctx, args...)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "relabel", "-member", s.fleet.Member(memberName).Kubeconfig, "-services", fmt.Sprint(s.services), "-value", s.value())
-	if s.ports {
-		cmd.Args = append(cmd.Args, "-port", fmt.Sprint(basePort+s.raised))
-	}
-	cmd.Stderr = os.Stderr
-	return cmd.Run()
+	return child.End()
 }
 
 // relabelMain is that process.

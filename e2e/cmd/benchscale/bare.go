@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"time"
 
@@ -106,12 +105,8 @@ func pages[L kruntime.Object](list func(context.Context, metav1.ListOptions) (L,
 	return func(ctx context.Context, o metav1.ListOptions) (kruntime.Object, error) { return list(ctx, o) }
 }
 
-// bareArm runs a bare arm until it has read everything. end ends it.
-func (b *bench) bareArm(ctx context.Context, arm string) (f figures, pid int, end func(), err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return f, 0, nil, err
-	}
+// bareArm runs a bare arm until it has read everything. Its End ends it.
+func (b *bench) bareArm(ctx context.Context, arm string) (f figures, child *latency.Child, err error) {
 	args := []string{arm, b.fleet.Ingress.Kubeconfig}
 	for _, m := range b.fleet.Members {
 		args = append(args, m.Kubeconfig)
@@ -119,26 +114,12 @@ func (b *bench) bareArm(ctx context.Context, arm string) (f figures, pid int, en
 	for _, s := range b.stubs {
 		args = append(args, s.kubeconfig)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return f, 0, nil, err
+	if child, err = latency.StartChild(ctx, args...); err != nil {
+		return f, nil, err
 	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return f, 0, nil, err
+	if err := json.NewDecoder(child.Output).Decode(&f); err != nil {
+		child.End()
+		return f, nil, fmt.Errorf("%s ended before it had read everything: %w", arm, err)
 	}
-	if err := cmd.Start(); err != nil {
-		return f, 0, nil, err
-	}
-	end = func() {
-		input.Close()
-		cmd.Wait()
-	}
-	if err := json.NewDecoder(output).Decode(&f); err != nil {
-		end()
-		return f, 0, nil, fmt.Errorf("%s ended before it had read everything: %w", arm, err)
-	}
-	return f, cmd.Process.Pid, end, nil
+	return f, child, nil
 }

@@ -63,11 +63,11 @@ func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err
 		if err := shards.each(func(t *fleet.Tributary) error { return t.Stop(ctx) }); err != nil {
 			return nil, err
 		}
-		read, _, end, err := b.bareArm(ctx, readOnce)
+		read, child, err := b.bareArm(ctx, readOnce)
 		if err != nil {
 			return nil, err
 		}
-		end()
+		child.End()
 		reads = append(reads, time.Duration(read.Seconds*float64(time.Second)))
 		before, err := b.newest(ctx)
 		if err != nil {
@@ -129,16 +129,16 @@ func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bar
 	if b.events == 0 {
 		return 0, 0, nil
 	}
-	_, pid, end, err := b.bareArm(ctx, watchOnly)
+	_, child, err := b.bareArm(ctx, watchOnly)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer end()
+	defer child.End()
 	const window = 10 * time.Second
 	idle := shards.cpu()
 	fleet.Wait(ctx, window)
 	idle = shards.cpu() - idle
-	busy, began, bareCPU := shards.cpu(), time.Now(), cpu(pid)
+	busy, began, bareCPU := shards.cpu(), time.Now(), cpu(child.PID())
 	group, patching := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range b.events {
@@ -154,7 +154,7 @@ func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bar
 		return 0, 0, err
 	}
 	fleet.Wait(ctx, time.Second)
-	bareCPU = cpu(pid) - bareCPU
+	bareCPU = cpu(child.PID()) - bareCPU
 	lasted := time.Since(began)
 	busy = shards.cpu() - busy - time.Duration(float64(idle)*float64(lasted)/float64(window))
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(b.events) }
@@ -163,9 +163,9 @@ func (b *bench) irrelevant(ctx context.Context, shards installations) (ours, bar
 
 // informers reads everything into client-go's informers, and returns heap and resident bytes when it is done.
 func (b *bench) informers(ctx context.Context) (f figures, err error) {
-	f, _, end, err := b.bareArm(ctx, readAndKeep)
+	f, child, err := b.bareArm(ctx, readAndKeep)
 	if err == nil {
-		end()
+		child.End()
 	}
 	return f, err
 }

@@ -22,9 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
 
@@ -62,13 +61,8 @@ func (b *bench) serve(m int) (*served, error) {
 	s.server = httptest.NewUnstartedServer(s)
 	s.server.EnableHTTP2 = true
 	s.server.StartTLS()
-	file := clientcmdapi.NewConfig()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
-	file.Clusters[s.name] = &clientcmdapi.Cluster{Server: s.server.URL, CertificateAuthorityData: authority}
-	file.AuthInfos[s.name] = &clientcmdapi.AuthInfo{Token: "any"}
-	file.Contexts[s.name] = &clientcmdapi.Context{Cluster: s.name, AuthInfo: s.name}
-	file.CurrentContext = s.name
-	text, err := clientcmd.Write(*file)
+	text, err := cluster.Kubeconfig(s.name, s.server.URL, authority, cluster.User{Name: s.name, Token: "any"})
 	if err == nil {
 		err = os.WriteFile(s.kubeconfig, text, 0o600)
 	}
@@ -165,15 +159,7 @@ func (s *served) watch(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
-	rest := func(d time.Duration) bool {
-		select {
-		case <-time.After(d):
-			return true
-		case <-r.Context().Done():
-			return false
-		}
-	}
-	if !rest(time.Duration(max(seconds, 3)-2) * time.Second) {
+	if fleet.Wait(r.Context(), time.Duration(max(seconds, 3)-2)*time.Second); r.Context().Err() != nil {
 		return
 	}
 	kind := kinds[filepath.Base(r.URL.Path)]
@@ -182,5 +168,5 @@ func (s *served) watch(w http.ResponseWriter, r *http.Request) {
 	event := &metav1.WatchEvent{Type: string(watch.Bookmark), Object: runtime.RawExtension{Raw: envelope(kind[0], kind[1], text)}}
 	_ = info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(w))
 	w.(http.Flusher).Flush()
-	rest(2 * time.Second)
+	fleet.Wait(r.Context(), 2*time.Second)
 }
