@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"tributary.dev/tributary/e2e/fleet"
 )
@@ -71,16 +72,7 @@ func (c *Churn) newPod() *corev1.Pod {
 // Run makes a change each time until ctx ends. Errors are counted: the cluster
 // may be broken on purpose.
 func (c *Churn) Run(ctx context.Context, each time.Duration) {
-	tick := time.NewTicker(each)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.Step(ctx)
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, c.Step, each)
 }
 
 // stepLimit is how long one change may wait for a cluster that is broken.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // front is a way through a consumer to the pods of one namespace.
@@ -50,16 +52,9 @@ func startLoad(ctx context.Context, f front, rate int) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{front: f, cancel: cancel, tally: newTally(), client: newClient()}
 	l.group.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(rate))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				l.group.Go(func() { l.ask(context.WithoutCancel(ctx)) })
-			}
-		}
+		wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+			l.group.Go(func() { l.ask(context.WithoutCancel(ctx)) })
+		}, time.Second/time.Duration(rate))
 	})
 	return l
 }
@@ -127,24 +122,14 @@ func startNames(ctx context.Context, server, name string) *names {
 	ctx, cancel := context.WithCancel(ctx)
 	n := &names{cancel: cancel, last: map[string]time.Time{}}
 	n.group.Go(func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			addresses, err := lookUp(ctx, server, name)
-			if err != nil {
-				continue // no record is an answer, too
-			}
+		wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+			addresses, _ := lookUp(ctx, server, name) // no record is an answer, too
 			n.mu.Lock()
+			defer n.mu.Unlock()
 			for _, a := range addresses {
 				n.last[a] = time.Now()
 			}
-			n.mu.Unlock()
-		}
+		}, 10*time.Millisecond)
 	})
 	return n
 }
