@@ -162,9 +162,8 @@ bench: ## benchmarks of the hot path
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-latency
-bench-latency: build ## tributary against a null relay on real clusters, interleaved; then what tracing costs
+bench-latency: build ## tributary against a null relay on real clusters, interleaved
 	cd e2e && go run ./cmd/benchlatency -tributary $(CURDIR)/bin/tributary
-	cd e2e && go run ./cmd/benchlatency -tracing -tributary $(CURDIR)/bin/tributary
 
 .PHONY: bench-storm
 bench-storm: build ## removals while 2,000 Services are relabelled, and while 1,000 get another port, against a null relay in the same storm

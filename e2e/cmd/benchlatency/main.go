@@ -5,9 +5,8 @@
 // API server acknowledged a change of a pod the ingress cluster shows it:
 // through tributary, and through a null relay that does the least any
 // replicator must do. The arms take turns on the same clusters (A B A B), so
-// that their ratio holds although the machine's speed drifts. With -tracing the
-// arms are tributary with everything that change records can go to, and without; with
-// -storm all of the member's Services are relabelled meanwhile, and with -ports get another port.
+// that their ratio holds although the machine's speed drifts. With -storm all of
+// the member's Services are relabelled meanwhile, and with -ports get another port.
 package main
 
 import (
@@ -37,7 +36,6 @@ type settings struct {
 	tributary, former string
 	samples           int
 	pause             time.Duration
-	tracing           bool
 	storm, ports      bool
 	services, rounds  int
 }
@@ -56,7 +54,6 @@ func main() {
 	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
 	flag.IntVar(&s.samples, "samples", 600, "samples of each arm")
 	flag.DurationVar(&s.pause, "pause", 5*time.Millisecond, "pause between samples")
-	flag.BoolVar(&s.tracing, "tracing", false, "measure tributary with all of its tracing on against none, in place of the null relay")
 	flag.BoolVar(&s.storm, "storm", false, "measure removals while all Services are relabelled, against a null relay in the same storm")
 	flag.BoolVar(&s.ports, "ports", false, "with -storm: the Services get another port as well")
 	flag.IntVar(&s.services, "services", 2000, "with -storm: how many Services are relabelled")
@@ -84,18 +81,15 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Printf("%s, %d CPUs, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
-	switch {
-	case s.storm:
+	if s.storm {
 		return runStorm(ctx, f, arms, s)
-	case s.tracing:
-		return runTracing(ctx, f, arms, s)
 	}
 	return runRelays(ctx, f, arms, s)
 }
 
 // runRelays measures tributary against a null relay of each kind.
 func runRelays(ctx context.Context, f *fleet.Fleet, arms []latency.Arm, s settings) error {
-	tributary, err := startTributary(ctx, f, fleet.TributaryOptions{Binary: s.tributary})
+	tributary, err := startTributary(ctx, f, s.tributary)
 	if err != nil {
 		return err
 	}
@@ -165,16 +159,16 @@ func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
 	return arms, nil
 }
 
-func startTributary(ctx context.Context, f *fleet.Fleet, o fleet.TributaryOptions) (*fleet.Tributary, error) {
+func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (*fleet.Tributary, error) {
 	listen, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	o.Config = filepath.Join(f.Dir, "tributary.yaml")
-	if err := f.WriteConfig(o.Config, listen); err != nil {
+	config := filepath.Join(f.Dir, "tributary.yaml")
+	if err := f.WriteConfig(config, listen); err != nil {
 		return nil, err
 	}
-	return fleet.StartReady(ctx, o)
+	return fleet.StartReady(ctx, fleet.TributaryOptions{Binary: binary, Config: config})
 }
 
 // replicaExists waits for the first fill, so that no arm measures it.

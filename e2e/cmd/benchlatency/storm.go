@@ -128,7 +128,7 @@ func (s *storm) cleared(ctx context.Context) error {
 func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) (err error) {
 	flipped := s.arms[1:2] // the relay's Endpoints
 	if c.name != relayAlone {
-		t, err := startTributary(ctx, s.fleet, fleet.TributaryOptions{Binary: c.binary})
+		t, err := startTributary(ctx, s.fleet, c.binary)
 		if err != nil {
 			return err
 		}
