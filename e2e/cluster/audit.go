@@ -23,24 +23,21 @@ import (
 
 // Write is one write request that the apiserver answered, whether it changed anything or not.
 type Write struct {
-	Time        time.Time // when the request arrived
-	User        string
-	UserAgent   string
-	Verb        string // create, update, patch, delete, deletecollection
-	Group       string // API group, "" for core
-	Resource    string
-	Subresource string
-	Namespace   string
-	Name        string
-	Code        int // HTTP status of the answer
-	DryRun      bool
+	Time      time.Time // when the request arrived
+	User      string
+	Verb      string // create, update, patch, delete, deletecollection
+	Resource  string
+	Namespace string
+	Name      string
+	Code      int // HTTP status of the answer
+	DryRun    bool
 }
 
-// CountWrites counts the writes that match; nil matches all.
+// CountWrites counts the writes that match.
 func CountWrites(writes []Write, match func(Write) bool) int {
 	n := 0
 	for _, w := range writes {
-		if match == nil || match(w) {
+		if match(w) {
 			n++
 		}
 	}
@@ -153,16 +150,13 @@ type auditEvent struct {
 	AuditID    string `json:"auditID"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
-	UserAgent  string `json:"userAgent"`
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	ObjectRef struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-		APIGroup    string `json:"apiGroup"`
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
 	} `json:"objectRef"`
 	ResponseStatus struct {
 		Code int `json:"code"`
@@ -187,9 +181,8 @@ func (a *auditLog) add(line []byte) error {
 		return fmt.Errorf("audit log %s: %w", a.path, err)
 	}
 	a.writes = append(a.writes, Write{
-		Time: e.RequestReceived, User: e.User.Username, UserAgent: e.UserAgent, Verb: e.Verb,
-		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
-		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
+		Time: e.RequestReceived, User: e.User.Username, Verb: e.Verb,
+		Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
 		DryRun: uri.Query().Has("dryRun"),
 	})
 	return nil

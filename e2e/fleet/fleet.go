@@ -24,8 +24,6 @@ type Options struct {
 	Members []string
 	// Audit records every write request at every apiserver, for Site.Writes.
 	Audit bool
-	// Dir receives data, logs and kubeconfigs and stays after Close. By default it is a temporary directory that does not.
-	Dir string
 	// Adjust may change the options of each cluster.
 	Adjust func(name string, o *cluster.Options)
 }
@@ -35,12 +33,12 @@ const IngressName = "ingress"
 
 // Fleet is a running set of clusters.
 type Fleet struct {
+	// Dir has data, logs and kubeconfigs until Close.
 	Dir     string
 	Ingress *Site
 	Members []*Site
 
-	options   Options
-	temporary bool
+	options Options
 
 	mu    sync.Mutex
 	count int // sites that were ever begun: each has a range of pod addresses of its own
@@ -48,12 +46,9 @@ type Fleet struct {
 
 // Start starts all clusters at the same time and returns when every one is ready. If one fails, nothing is left running.
 func Start(ctx context.Context, o Options) (_ *Fleet, err error) {
-	f := &Fleet{Dir: o.Dir, options: o}
-	if f.Dir == "" {
-		if f.Dir, err = os.MkdirTemp("", "tributary-fleet-"); err != nil {
-			return nil, fmt.Errorf("start the fleet: %w", err)
-		}
-		f.temporary = true
+	f := &Fleet{options: o}
+	if f.Dir, err = os.MkdirTemp("", "tributary-fleet-"); err != nil {
+		return nil, fmt.Errorf("start the fleet: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -138,16 +133,13 @@ func (f *Fleet) Logs() []string {
 	return append(logs, own...)
 }
 
-// Close kills all servers, and removes Dir if Start made it.
+// Close kills all servers, and removes Dir.
 func (f *Fleet) Close() error {
 	var group sync.WaitGroup
 	for _, s := range f.Sites() {
 		group.Go(s.Close)
 	}
 	group.Wait()
-	if !f.temporary {
-		return nil
-	}
 	if err := os.RemoveAll(f.Dir); err != nil {
 		return fmt.Errorf("close the fleet: %w", err)
 	}

@@ -17,8 +17,11 @@ const namespace = "shop"
 
 var apps = []string{"cart", "search", "web"}
 
-// churnAll churns in every member for a while.
-func churnAll(ctx context.Context, f *fleet.Fleet, load time.Duration) error {
+// load is how long pods come and go before the panels are asked.
+const load = 40 * time.Second
+
+// churnAll churns in every member for that long.
+func churnAll(ctx context.Context, f *fleet.Fleet) error {
 	fmt.Printf("pods come and go for %v\n", load)
 	loading, cancel := context.WithTimeout(ctx, load)
 	defer cancel()

@@ -30,7 +30,6 @@ import (
 // options are the flags.
 type options struct {
 	tributary, prometheus string
-	load                  time.Duration
 	discovery, native     bool
 }
 
@@ -38,7 +37,6 @@ func main() {
 	var o options
 	flag.StringVar(&o.tributary, "tributary", "", "tributary binary; empty: build it")
 	flag.StringVar(&o.prometheus, "prometheus", "", "Prometheus binary, such as that of `make bin/prometheus`")
-	flag.DurationVar(&o.load, "load", 40*time.Second, "how long pods come and go before the panels are asked")
 	flag.BoolVar(&o.discovery, "discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
 	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later; false: scrape as before Prometheus 3")
 	inside := flag.Bool("isolated", false, "for internal use: this is the network namespace")
@@ -103,7 +101,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer server.process.Kill()
-	if err := churnAll(ctx, f, o.load); err != nil {
+	if err := churnAll(ctx, f); err != nil {
 		return err
 	}
 	return check(ctx, o, server, scene, link)
