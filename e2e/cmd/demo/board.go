@@ -76,6 +76,9 @@ func (b *board) follow(ctx context.Context) error {
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue // a sign of life
+		}
 		var c change
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			return fmt.Errorf("follow the changes: record %q: %w", lines.Text(), err)

@@ -84,14 +84,14 @@ func run(ctx context.Context, binary string, limit time.Duration) error {
 		defer cancel()
 	}
 	board := newBoard(proc.URL, rollouts)
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	for _, r := range rollouts {
-		group.Go(func() error { return r.run(ctx) })
+		group.Go(func() error { return r.run(running) })
 	}
-	group.Go(func() error { return board.follow(ctx) })
-	group.Go(func() error { return runContest(ctx, f.Member("idc-a"), f.Ingress, board) })
-	group.Go(func() error { return runRule(ctx, config, board) })
-	group.Go(func() error { return show(ctx, os.Stdout, board) })
+	group.Go(func() error { return board.follow(running) })
+	group.Go(func() error { return runContest(running, f.Member("idc-a"), f.Ingress, board) })
+	group.Go(func() error { return runRule(running, config, board) })
+	group.Go(func() error { return show(running, os.Stdout, board) })
 	err = group.Wait()
 	if ctx.Err() != nil {
 		err = nil // the requested end
