@@ -28,9 +28,6 @@ type change struct {
 	Unreadied []string           `json:"unreadied"`
 	Stages    map[string]float64 `json:"stages_ms"`
 	Result    string             `json:"result"`
-	Cause     struct {
-		Rule string `json:"rule"`
-	} `json:"cause"`
 }
 
 // board collects what the table shows. All methods may be called from any
@@ -96,7 +93,7 @@ func (b *board) follow(ctx context.Context) error {
 func (b *board) add(c change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c.Namespace == ruledNamespace && c.Cause.Rule == ruleName {
+	if c.Namespace == ruledNamespace && !b.saved.IsZero() && len(c.Removed) > 0 {
 		b.ruled = &c
 	}
 	if c.Namespace != namespace || c.Result != "written" {

@@ -45,8 +45,8 @@ func prepareRule(ctx context.Context, member *fleet.Site) error {
 	return nil
 }
 
-// runRule adds a rule to the file of the running tributary. Its effect is in the change
-// record that has the rule's name.
+// runRule adds a rule to the file of the running tributary. Its effect is the change
+// record with a removal: nothing else removes a pod of that Service.
 func runRule(ctx context.Context, config string, b *board) error {
 	select {
 	case <-time.After(ruleAfter):
