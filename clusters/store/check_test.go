@@ -59,7 +59,7 @@ func (c *checker) groups(ns *namespace) {
 		for i, rec := range g.pods {
 			c.expect(rec.group == g && !slices.Contains(g.pods[:i], rec) && ns.pods[rec.name] == rec, "%s: place in group is wrong", rec.name)
 		}
-		c.set(g.services.at != nil, g.services.list, g.services.has)
+		c.set(g.services)
 	}
 	c.expect(inGroups == len(ns.pods), "%s: %d pods, %d in groups", ns.name, len(ns.pods), inGroups)
 	for name, rec := range ns.pods {
@@ -68,9 +68,9 @@ func (c *checker) groups(ns *namespace) {
 	}
 }
 
-func (c *checker) set(indexed bool, list []*service, has func(*service) bool) {
-	for i, svc := range list {
-		c.expect(has(svc) && !slices.Contains(list[:i], svc), "%s: twice in a set, or not to be found (indexed: %v)", svc.key(), indexed)
+func (c *checker) set(of set[*service]) {
+	for i, svc := range of {
+		c.expect(!slices.Contains(of[:i], svc), "%s: twice in a set", svc.key())
 	}
 }
 
@@ -81,15 +81,15 @@ func (c *checker) services(ns *namespace) {
 		n := 0
 		for _, g := range ns.groups {
 			want := svc.indexed() && g.labels.Contains(svc.selector)
-			c.expect(svc.groups.has(g) == want && g.services.has(svc) == want, "%s: selects %v: want %v", svc.key(), g.labels, want)
+			c.expect(slices.Contains(svc.groups, g) == want && slices.Contains(g.services, svc) == want, "%s: selects %v: want %v", svc.key(), g.labels, want)
 			if want {
 				n++
 			}
 		}
-		c.expect(len(svc.groups.list) == n, "%s: %d groups, want %d", svc.key(), len(svc.groups.list), n)
+		c.expect(len(svc.groups) == n, "%s: %d groups, want %d", svc.key(), len(svc.groups), n)
 	}
 	for _, g := range ns.groups {
-		for _, svc := range g.services.list {
+		for _, svc := range g.services {
 			c.expect(ns.services[svc.name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.key())
 		}
 	}
@@ -101,21 +101,21 @@ func (c *checker) buckets(ns *namespace) {
 		switch {
 		case !svc.indexed():
 		case svc.selector == "":
-			c.expect(ns.everyPod.has(svc), "%s: selects all and is not filed so", svc.key())
+			c.expect(slices.Contains(ns.everyPod, svc), "%s: selects all and is not filed so", svc.key())
 		default:
 			filed[keyOf(svc.filed)]++
 			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.key(), svc.filed)
 			ki := ns.keys[keyOf(svc.filed)]
-			c.expect(ki != nil && ki.buckets[svc.filed] != nil && ki.buckets[svc.filed].services.has(svc), "%s: not in its bucket", svc.key())
+			c.expect(ki != nil && ki.buckets[svc.filed] != nil && slices.Contains(ki.buckets[svc.filed].services, svc), "%s: not in its bucket", svc.key())
 		}
 	}
 	for k, ki := range ns.keys {
 		c.expect(ki.services == filed[k] && filed[k] > 0, "%s: key %s has %d Services, want %d", ns.name, k, ki.services, filed[k])
 		inBuckets, groups := 0, 0
 		for pair, b := range ki.buckets {
-			c.expect(len(b.services.list)+len(b.groups.list) > 0, "%s: bucket %s is empty", ns.name, pair)
-			inBuckets += len(b.services.list)
-			for _, g := range b.groups.list {
+			c.expect(len(b.services)+len(b.groups) > 0, "%s: bucket %s is empty", ns.name, pair)
+			inBuckets += len(b.services)
+			for _, g := range b.groups {
 				c.expect(g.labels.Contains(syncer.Labels(pair)) && ns.groups[g.labels] == g, "%s: bucket %s holds %v", ns.name, pair, g.labels)
 				groups++
 			}

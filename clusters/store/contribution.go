@@ -24,7 +24,7 @@ func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contri
 	if svc.computed() {
 		c.Trigger = svc.trigger.Time(c.Service, func(name string) int64 {
 			rec := svc.ns.pods[name]
-			if rec == nil || !svc.groups.has(rec.group) {
+			if rec == nil || !slices.Contains(rec.group.services, svc) {
 				return 0
 			}
 			return int64(rec.since)
@@ -67,7 +67,7 @@ func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
 // pods are the pods that an indexed Service selects, in no order. They share their memory.
 func (svc *service) pods() []syncer.Pod {
 	n := 0
-	for _, g := range svc.groups.list {
+	for _, g := range svc.groups {
 		n += len(g.pods)
 	}
 	pods, ips := make([]syncer.Pod, 0, n), make([][1]syncer.PodIP, n)
@@ -75,7 +75,7 @@ func (svc *service) pods() []syncer.Pod {
 	uids.Grow(n * uid.Length)
 	ends := make([]int32, 0, n)
 	var room [2 * uid.Length]byte
-	for _, g := range svc.groups.list {
+	for _, g := range svc.groups {
 		for _, rec := range g.pods {
 			pods = append(pods, rec.view(&ips[len(pods)]))
 			uids.Write(rec.appendUID(room[:0]))

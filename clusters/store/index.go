@@ -4,7 +4,6 @@
 package store
 
 import (
-	"slices"
 	"strings"
 
 	"tributary.dev/tributary/syncer"
@@ -55,7 +54,7 @@ type bucket struct {
 type group struct {
 	ns     *namespace
 	labels syncer.Labels
-	pods   []*record
+	pods   set[*record]
 	// services are the indexed ones that select the labels.
 	services set[*service]
 }
@@ -78,19 +77,7 @@ func (ns *namespace) join(rec *record, labels syncer.Labels) {
 		ns.addGroup(g)
 	}
 	rec.group = g
-	g.pods = append(g.pods, rec)
-}
-
-// leave takes a record out of its group; sweepGroup is to be called after it.
-func (ns *namespace) leave(rec *record) {
-	g := rec.group
-	last := len(g.pods) - 1
-	g.pods[slices.Index(g.pods, rec)] = g.pods[last]
-	g.pods[last] = nil
-	g.pods = g.pods[:last]
-	if last < cap(g.pods)/4 {
-		g.pods = append(make([]*record, 0, last), g.pods...)
-	}
+	g.pods.add(rec)
 }
 
 // keyOf is the key of a pair.
@@ -101,7 +88,7 @@ func keyOf(pair string) string {
 
 // matching calls yield for each indexed Service that selects labels.
 func (ns *namespace) matching(labels syncer.Labels, yield func(*service)) {
-	for _, svc := range ns.everyPod.list {
+	for _, svc := range ns.everyPod {
 		yield(svc)
 	}
 	for pair := range labels.Pairs() {
@@ -109,7 +96,7 @@ func (ns *namespace) matching(labels syncer.Labels, yield func(*service)) {
 		if ki == nil || ki.buckets[pair] == nil {
 			continue
 		}
-		for _, svc := range ki.buckets[pair].services.list {
+		for _, svc := range ki.buckets[pair].services {
 			if labels.Contains(svc.selector) {
 				yield(svc)
 			}
@@ -140,7 +127,7 @@ func (ns *namespace) sweepGroup(g *group) {
 			ki.sweep(pair)
 		}
 	}
-	for _, svc := range g.services.list {
+	for _, svc := range g.services {
 		svc.groups.remove(g)
 	}
 }
@@ -164,7 +151,7 @@ func (ns *namespace) index(svc *service) {
 	ki.services++
 	b := ki.bucket(svc.filed)
 	b.services.add(svc)
-	for _, g := range b.groups.list {
+	for _, g := range b.groups {
 		if g.labels.Contains(svc.selector) {
 			meet(svc, g)
 		}
@@ -173,10 +160,10 @@ func (ns *namespace) index(svc *service) {
 
 // unindex is the reverse of index.
 func (ns *namespace) unindex(svc *service) {
-	for _, g := range svc.groups.list {
+	for _, g := range svc.groups {
 		g.services.remove(svc)
 	}
-	svc.groups = set[*group]{}
+	svc.groups = nil
 	if svc.selector == "" {
 		ns.everyPod.remove(svc)
 		return
@@ -202,7 +189,7 @@ func (ns *namespace) choose(selector syncer.Labels) (best string) {
 		if ki := ns.keys[keyOf(pair)]; ki != nil {
 			fresh = false
 			if b := ki.buckets[pair]; b != nil {
-				services = len(b.services.list)
+				services = len(b.services)
 			}
 		}
 		if fewest < 0 || services < fewest || services == fewest && !fresh && isNew {
@@ -241,7 +228,7 @@ func (ki *keyIndex) bucket(pair string) *bucket {
 
 // sweep removes a bucket that has become empty.
 func (ki *keyIndex) sweep(pair string) {
-	if b := ki.buckets[pair]; len(b.services.list) == 0 && len(b.groups.list) == 0 {
+	if b := ki.buckets[pair]; len(b.services) == 0 && len(b.groups) == 0 {
 		delete(ki.buckets, pair)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	ns.pods[rec.name] = rec
 	ns.join(rec, p.Labels)
 	var dirty []Dirty
-	for _, svc := range rec.group.services.list {
+	for _, svc := range rec.group.services {
 		svc.trigger.Note(rec.name, 0)
 		dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
 	}
@@ -53,11 +53,11 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 	before := rec.group
 	s.fill(rec, p)
 	if p.Labels != old.Labels {
-		ns.leave(rec)
+		rec.group.pods.remove(rec)
 		ns.join(rec, p.Labels)
 	}
 	var dirty []Dirty
-	for _, svc := range before.services.list {
+	for _, svc := range before.services {
 		now := p
 		if rec.group != before && !p.Labels.Contains(svc.selector) {
 			now = nil
@@ -66,7 +66,7 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 		dirty = affected(dirty, svc, syncer.PodEffect(old, now, svc.theirs()))
 	}
 	if rec.group != before {
-		for _, svc := range rec.group.services.list {
+		for _, svc := range rec.group.services {
 			if !old.Labels.Contains(svc.selector) {
 				svc.trigger.Note(rec.name, 0)
 				dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
@@ -84,11 +84,11 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 		return nil
 	}
 	ns, group, old := rec.group.ns, rec.group, rec.pod()
-	ns.leave(rec)
+	rec.group.pods.remove(rec)
 	delete(ns.pods, rec.name)
 	s.templates.release(rec.template)
 	var dirty []Dirty
-	for _, svc := range group.services.list {
+	for _, svc := range group.services {
 		svc.trigger.Note(rec.name, int64(rec.since))
 		dirty = affected(dirty, svc, syncer.PodEffect(old, nil, svc.theirs()))
 	}

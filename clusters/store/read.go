@@ -105,7 +105,7 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 		return false
 	}
 	p := rec.pod()
-	return slices.ContainsFunc(rec.group.services.list, func(svc *service) bool {
+	return slices.ContainsFunc(rec.group.services, func(svc *service) bool {
 		options := s.optionsOf(svc, time.Time{})
 		grade, listed := syncer.GradeOf(p, svc.spec.value.publish, &options)
 		return listed && grade >= syncer.Reserve
@@ -115,7 +115,7 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 // Contributes reports whether a pod's address is among the endpoints of a replica at a moment by the member's clock.
 func (s *Store) Contributes(replica syncer.Key, of *syncer.Endpoint, now time.Time) bool {
 	svc, rec := s.replica(replica), s.record(of.Target.Key)
-	return svc != nil && rec != nil && svc.groups.has(rec.group) &&
+	return svc != nil && rec != nil && slices.Contains(rec.group.services, svc) &&
 		slices.ContainsFunc(s.compute(svc, now).Endpoints, func(e syncer.Endpoint) bool { return e.Target == of.Target && e.Addr == of.Addr })
 }
 
@@ -146,7 +146,7 @@ func (s *Store) Stats(now time.Time) Stats {
 			continue
 		}
 		options := s.optionsOf(svc, now)
-		for _, g := range svc.groups.list {
+		for _, g := range svc.groups {
 			for _, rec := range g.pods {
 				t.countPod(rec, svc.spec.value.publish, &options)
 			}

@@ -158,7 +158,7 @@ func (s *Store) changeService(svc *service, now shape) []Dirty {
 
 // notePods notes all pods that the Service selects, each as it was before.
 func (svc *service) notePods(before func(*record) int64) {
-	for _, g := range svc.groups.list {
+	for _, g := range svc.groups {
 		for _, rec := range g.pods {
 			svc.trigger.Note(rec.name, before(rec))
 		}

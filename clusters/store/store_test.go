@@ -410,8 +410,8 @@ func TestServicesAreFiledUnderWhatTellsThemApart(t *testing.T) {
 	}
 	for _, ki := range w.namespaces["shop"].keys {
 		for pair, b := range ki.buckets {
-			if len(b.services.list) > 2 {
-				t.Errorf("%d Services are filed under %q, which does not tell them apart", len(b.services.list), pair)
+			if len(b.services) > 2 {
+				t.Errorf("%d Services are filed under %q, which does not tell them apart", len(b.services), pair)
 			}
 		}
 	}
@@ -430,14 +430,14 @@ func TestSetsLargeAndSmall(t *testing.T) {
 			s.remove(i)
 		}
 		for i := range n {
-			if want := (n-i)%2 == 0; s.has(i) != want {
+			if want := (n-i)%2 == 0; slices.Contains(s, i) != want {
 				t.Fatalf("%d of %d: %v", i, n, !want)
 			}
 		}
-		for _, i := range slices.Clone(s.list) {
+		for _, i := range slices.Clone(s) {
 			s.remove(i)
 		}
-		if len(s.list) != 0 || s.at != nil {
+		if len(s) != 0 || cap(s) > 8 {
 			t.Fatalf("left of %d: %v", n, s)
 		}
 	}
