@@ -14,15 +14,14 @@ import (
 // check derives every index and count from the pods and Services anew and
 // compares. Tests call it after each step.
 func (s *Store) check() error {
-	c := checker{store: s, templates: map[string]int{}, specs: map[string]int{}}
+	c := checker{store: s, templates: map[string]int{}}
 	for name, ns := range s.namespaces {
 		c.expect(name == ns.name && len(ns.pods)+len(ns.services) > 0, "namespace %s is empty or misnamed %s", name, ns.name)
 		c.groups(ns)
 		c.services(ns)
 		c.buckets(ns)
 	}
-	expectUsers(&c, "templates", s.templates, c.templates)
-	expectUsers(&c, "specs", s.specs, c.specs)
+	c.users(s.templates)
 	for key := range s.endpoints {
 		c.expect(s.ByHand(key), "%s: Endpoints that nobody needs", key)
 	}
@@ -32,17 +31,17 @@ func (s *Store) check() error {
 	return errors.Join(c.faults...)
 }
 
-func expectUsers[T any](c *checker, what string, table shared[T], want map[string]int) {
-	c.expect(len(table) == len(want), "%d %s, want %d", len(table), what, len(want))
-	for text, e := range table {
-		c.expect(e.users == want[text] && e.text == text, "%s %q has %d users, want %d", what, text, e.users, want[text])
+func (c *checker) users(table templates) {
+	c.expect(len(table) == len(c.templates), "%d templates, want %d", len(table), len(c.templates))
+	for text, of := range table {
+		c.expect(of.users == c.templates[text] && of.text == text, "template %q has %d users, want %d", text, of.users, c.templates[text])
 	}
 }
 
 type checker struct {
-	store            *Store
-	templates, specs map[string]int
-	faults           []error
+	store     *Store
+	templates map[string]int
+	faults    []error
 }
 
 func (c *checker) expect(ok bool, format string, args ...any) {
@@ -70,27 +69,26 @@ func (c *checker) groups(ns *namespace) {
 
 func (c *checker) set(of set[*service]) {
 	for i, svc := range of {
-		c.expect(!slices.Contains(of[:i], svc), "%s: twice in a set", svc.key())
+		c.expect(!slices.Contains(of[:i], svc), "%s: twice in a set", svc.Key)
 	}
 }
 
 func (c *checker) services(ns *namespace) {
 	for name, svc := range ns.services {
-		c.expect(svc.ns == ns && svc.name == name, "%s: filed under %s/%s", svc.key(), ns.name, name)
-		c.specs[svc.spec.text]++
+		c.expect(svc.ns == ns && svc.Name == name, "%s: filed under %s/%s", svc.Key, ns.name, name)
 		n := 0
 		for _, g := range ns.groups {
 			want := svc.indexed() && g.labels.Contains(svc.selector)
-			c.expect(slices.Contains(svc.groups, g) == want && slices.Contains(g.services, svc) == want, "%s: selects %v: want %v", svc.key(), g.labels, want)
+			c.expect(slices.Contains(svc.groups, g) == want && slices.Contains(g.services, svc) == want, "%s: selects %v: want %v", svc.Key, g.labels, want)
 			if want {
 				n++
 			}
 		}
-		c.expect(len(svc.groups) == n, "%s: %d groups, want %d", svc.key(), len(svc.groups), n)
+		c.expect(len(svc.groups) == n, "%s: %d groups, want %d", svc.Key, len(svc.groups), n)
 	}
 	for _, g := range ns.groups {
 		for _, svc := range g.services {
-			c.expect(ns.services[svc.name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.key())
+			c.expect(ns.services[svc.Name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.Key)
 		}
 	}
 }
@@ -101,12 +99,12 @@ func (c *checker) buckets(ns *namespace) {
 		switch {
 		case !svc.indexed():
 		case svc.selector == "":
-			c.expect(slices.Contains(ns.everyPod, svc), "%s: selects all and is not filed so", svc.key())
+			c.expect(slices.Contains(ns.everyPod, svc), "%s: selects all and is not filed so", svc.Key)
 		default:
 			filed[keyOf(svc.filed)]++
-			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.key(), svc.filed)
+			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.Key, svc.filed)
 			ki := ns.keys[keyOf(svc.filed)]
-			c.expect(ki != nil && ki.buckets[svc.filed] != nil && slices.Contains(ki.buckets[svc.filed].services, svc), "%s: not in its bucket", svc.key())
+			c.expect(ki != nil && ki.buckets[svc.filed] != nil && slices.Contains(ki.buckets[svc.filed].services, svc), "%s: not in its bucket", svc.Key)
 		}
 	}
 	for k, ki := range ns.keys {

@@ -21,7 +21,7 @@ func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contri
 		return c, false
 	}
 	c = s.compute(svc, now)
-	if svc.computed() {
+	if svc.selects {
 		c.Trigger = svc.trigger.Time(c.Service, func(name string) int64 {
 			rec := svc.ns.pods[name]
 			if rec == nil || !slices.Contains(rec.group.services, svc) {
@@ -36,10 +36,10 @@ func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contri
 // compute is Contribution without the trigger's time, so that it has no side effect.
 func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 	v, options := svc.value(), s.optionsOf(svc, now)
-	if svc.computed() {
+	if svc.selects {
 		return syncer.Compute(v, pointers(svc.pods()), options)
 	}
-	written, list := s.written(svc.key())
+	written, list := s.written(svc.Key)
 	return syncer.HandWritten(v, written.Subsets, list, written.SkipMirror, options)
 }
 
@@ -60,7 +60,7 @@ func (s *Store) ByUpstream(replica syncer.Key) *syncer.Contribution {
 // optionsOf are the settings for one Service at a moment.
 func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
 	o := s.options.Syncer
-	o.Rules, o.Now = svc.theirs(), now
+	o.Rules, o.Now = svc.rules, now
 	return o
 }
 

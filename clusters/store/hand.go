@@ -38,7 +38,7 @@ func (b byHand[T]) in(namespace string) iter.Seq2[syncer.Key, uint64] {
 }
 
 // byHand reports whether endpoints of a Service are written by hand, and needed.
-func (svc *service) byHand() bool { return svc.replicated && !svc.computed() }
+func (svc *service) byHand() bool { return svc.replicated && !svc.selects }
 
 // ByHand reports whether a Service is replicated and has no selector. Whether what is written for
 // it has been read is not known here: until it has, a Contribution lacks it.

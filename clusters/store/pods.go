@@ -3,11 +3,7 @@
 
 package store
 
-import (
-	"slices"
-
-	"tributary.dev/tributary/syncer"
-)
+import "tributary.dev/tributary/syncer"
 
 // SetPod stores a pod and returns the replicas whose contribution may have changed: none for a
 // repetition, and for a change that the rules do not look at. It remembers whether the pod was
@@ -43,7 +39,7 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	var dirty []Dirty
 	for _, svc := range rec.group.services {
 		svc.trigger.Note(rec.name, 0)
-		dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.rules))
 	}
 	return dirty
 }
@@ -63,13 +59,13 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 			now = nil
 		}
 		svc.trigger.Note(rec.name, old.ReadySince)
-		dirty = affected(dirty, svc, syncer.PodEffect(old, now, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(old, now, svc.rules))
 	}
 	if rec.group != before {
 		for _, svc := range rec.group.services {
 			if !old.Labels.Contains(svc.selector) {
 				svc.trigger.Note(rec.name, 0)
-				dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.theirs()))
+				dirty = affected(dirty, svc, syncer.PodEffect(nil, p, svc.rules))
 			}
 		}
 		ns.sweepGroup(before)
@@ -90,7 +86,7 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	var dirty []Dirty
 	for _, svc := range group.services {
 		svc.trigger.Note(rec.name, int64(rec.since))
-		dirty = affected(dirty, svc, syncer.PodEffect(old, nil, svc.theirs()))
+		dirty = affected(dirty, svc, syncer.PodEffect(old, nil, svc.rules))
 	}
 	ns.sweepGroup(group)
 	s.sweep(ns)
@@ -102,17 +98,14 @@ func affected(list []Dirty, svc *service, effect syncer.Effect) []Dirty {
 	if effect == syncer.None {
 		return list
 	}
-	return append(list, Dirty{svc.key(), effect})
+	return append(list, Dirty{svc.Key, effect})
 }
 
 // fill copies a pod into a record, but for its labels.
 func (s *Store) fill(rec *record, p *syncer.Pod) {
 	former := rec.template
 	rec.fill(p)
-	var room [256]byte
-	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func() template {
-		return template{matches: p.Matches, ports: slices.Clone(p.Ports), subdomain: p.Subdomain}
-	})
+	rec.template = s.templates.acquire(p)
 	if former != nil {
 		s.templates.release(former)
 	}

@@ -61,7 +61,7 @@ func (s *Store) Services(in string) iter.Seq2[syncer.Key, uint64] {
 	return func(yield func(syncer.Key, uint64) bool) {
 		for ns := range s.in(in) {
 			for _, svc := range ns.services {
-				if !yield(svc.key(), svc.revision) {
+				if !yield(svc.Key, svc.revision) {
 					return
 				}
 			}
@@ -79,7 +79,7 @@ func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] { return s.sl
 func (s *Store) Replicas() iter.Seq[syncer.Key] {
 	return func(yield func(syncer.Key) bool) {
 		for svc := range s.replicated {
-			if !yield(svc.key()) {
+			if !yield(svc.Key) {
 				return
 			}
 		}
@@ -107,7 +107,7 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 	p := rec.pod()
 	return slices.ContainsFunc(rec.group.services, func(svc *service) bool {
 		options := s.optionsOf(svc, time.Time{})
-		grade, listed := syncer.GradeOf(p, svc.spec.value.publish, &options)
+		grade, listed := syncer.GradeOf(p, svc.PublishNotReadyAddresses, &options)
 		return listed && grade >= syncer.Reserve
 	})
 }
@@ -139,7 +139,7 @@ func (s *Store) Stats(now time.Time) Stats {
 	}
 	for svc := range s.replicated {
 		t.Replicas++
-		if !svc.computed() {
+		if !svc.selects {
 			for _, e := range s.compute(svc, now).Endpoints {
 				t.count(e.Grade, true, e.Terminating)
 			}
@@ -148,7 +148,7 @@ func (s *Store) Stats(now time.Time) Stats {
 		options := s.optionsOf(svc, now)
 		for _, g := range svc.groups {
 			for _, rec := range g.pods {
-				t.countPod(rec, svc.spec.value.publish, &options)
+				t.countPod(rec, svc.PublishNotReadyAddresses, &options)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ type record struct {
 	addr     [16]byte
 	group    *group
 	node     unique.Handle[string] // its name; "" is none
-	template *entry[template]
+	template *template
 	odd      *odd // nil for a usual pod
 	revision uint64
 	since    uint32 // ReadySince
@@ -97,8 +97,8 @@ func (rec *record) view(ip *[1]syncer.PodIP) syncer.Pod {
 	f := rec.flags
 	p := syncer.Pod{
 		Key:    syncer.Key{Namespace: rec.group.ns.name, Name: rec.name},
-		Labels: rec.group.labels, ReadySince: int64(rec.since), Matches: rec.template.value.matches,
-		Ports: rec.template.value.ports, Subdomain: rec.template.value.subdomain, NodeName: rec.node.Value(),
+		Labels: rec.group.labels, ReadySince: int64(rec.since), Matches: rec.template.matches,
+		Ports: rec.template.ports, Subdomain: rec.template.subdomain, NodeName: rec.node.Value(),
 		Ready: f.has(ready), WasReady: f.has(wasReady), Terminating: f.has(terminating),
 		Terminal: f.has(terminal), NodeSilent: f.has(nodeSilent), HostNetwork: f.has(hostNetwork),
 	}

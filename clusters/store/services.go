@@ -4,8 +4,7 @@
 package store
 
 import (
-	"maps"
-	"slices"
+	"reflect"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -20,86 +19,44 @@ type service struct {
 	groups  set[*group]
 	filed   string
 	trigger syncer.Trigger
-	// replicated is true for a Service that has a replica; rules are those that apply to it,
-	// nil where none does.
+	// replicated is true for a Service that has a replica; rules are those that apply to it.
 	replicated bool
-	rules      *syncer.Rules
+	rules      syncer.Rules
 }
 
-// shape is what a Service says.
+// shape is what a Service says. Its Labels and its Selector are nil: as those of pods, they are
+// stored as texts.
 type shape struct {
-	name        string
-	uid         string
-	clusterIP   string
-	created     int64
-	labels      syncer.Labels
-	selector    syncer.Labels
-	annotations map[string]string
-	spec        *entry[spec]
+	syncer.Service
+	labels, selector syncer.Labels
+	selects          bool // it has a selector, which may be empty
 }
 
-// key names the Service, and its replica.
-func (svc *service) key() syncer.Key { return syncer.Key{Namespace: svc.ns.name, Name: svc.name} }
-
-// theirs are the rules that apply to the Service.
-func (svc *service) theirs() syncer.Rules {
-	if svc.rules == nil {
-		return syncer.Rules{}
-	}
-	return *svc.rules
+// shapeOf brings a Service into the form in which it is stored.
+func shapeOf(v *syncer.Service) shape {
+	out := shape{*v, syncer.LabelsOf(v.Labels), syncer.LabelsOf(v.Selector), v.Selector != nil}
+	out.Labels, out.Selector = nil, nil
+	return out
 }
-
-// computed reports whether endpoints come from pods rather than by hand.
-func (svc *service) computed() bool { return svc.spec.value.selects }
-
-// indexed reports whether the Service is in the index.
-func (svc *service) indexed() bool { return svc.replicated && svc.computed() }
 
 // value is the Service as a value of its own.
-func (svc *service) value() *syncer.Service {
-	v := &syncer.Service{
-		Key: svc.key(), UID: svc.uid, Created: svc.created, Labels: svc.labels.Map(),
-		Annotations: maps.Clone(svc.annotations), Selector: svc.selector.Map(), ClusterIP: svc.clusterIP,
-		IPFamilies: svc.spec.value.families, Ports: svc.spec.value.ports,
-		PublishNotReadyAddresses: svc.spec.value.publish, ExternalName: svc.spec.value.external,
-	}
-	if svc.computed() && v.Selector == nil {
+func (a *shape) value() *syncer.Service {
+	v := a.Service
+	v.Labels, v.Selector = a.labels.Map(), a.selector.Map()
+	if a.selects && v.Selector == nil {
 		v.Selector = map[string]string{}
 	}
-	return v
+	return &v
 }
 
-// shapeOf brings a Service into the form in which it is stored. It acquires the spec.
-func (s *Store) shapeOf(v *syncer.Service) shape {
-	text := v.Name + v.UID + v.ClusterIP
-	ip := len(v.Name) + len(v.UID)
-	var room [512]byte
-	return shape{
-		name: text[:len(v.Name)], uid: text[len(v.Name):ip], clusterIP: text[ip:],
-		created: v.Created, labels: syncer.LabelsOf(v.Labels), selector: syncer.LabelsOf(v.Selector),
-		annotations: maps.Clone(v.Annotations),
-		spec:        s.specs.acquire(appendSpec(room[:0], v), func() spec { return specOf(v) }),
-	}
+// traffic is as much of a shape as endpoints depend on, whatever the pods.
+func (a shape) traffic() shape {
+	a.Created, a.Annotations, a.labels = 0, nil, ""
+	return a
 }
 
-func specOf(v *syncer.Service) spec {
-	return spec{
-		families: slices.Clone(v.IPFamilies), ports: slices.Clone(v.Ports),
-		publish: v.PublishNotReadyAddresses, external: v.ExternalName, selects: v.Selector != nil,
-	}
-}
-
-// sameTraffic reports whether no endpoint can differ between two shapes of a Service,
-// whatever its pods.
-func (a *shape) sameTraffic(b *shape) bool {
-	return a.uid == b.uid && a.clusterIP == b.clusterIP && a.selector == b.selector && a.spec == b.spec
-}
-
-func (a *shape) equal(b *shape) bool {
-	return a.sameTraffic(b) && a.created == b.created && a.labels == b.labels && maps.Equal(a.annotations, b.annotations)
-}
-
-func sameRules(a, b syncer.Rules) bool { return a.Applies == b.Applies && slices.Equal(a.Then, b.Then) }
+// indexed reports whether the Service is in the index.
+func (svc *service) indexed() bool { return svc.replicated && svc.selects }
 
 // SetService stores a Service and returns its replica if that may have changed.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
@@ -109,36 +66,32 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 		return s.addService(ns, &v)
 	}
 	svc.revision = v.Revision
-	now := s.shapeOf(&v.Object)
-	if svc.equal(&now) {
-		s.specs.release(now.spec)
+	now := shapeOf(&v.Object)
+	if reflect.DeepEqual(svc.shape, now) {
 		return nil
 	}
 	return s.changeService(svc, now)
 }
 
 func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty {
-	svc := &service{shape: s.shapeOf(&v.Object), ns: ns, revision: v.Revision}
-	ns.services[svc.name] = svc
+	svc := &service{shape: shapeOf(&v.Object), ns: ns, revision: v.Revision}
+	ns.services[svc.Name] = svc
 	s.place(svc)
 	if !svc.replicated {
 		return nil
 	}
-	return []Dirty{{svc.key(), syncer.Addition}}
+	return []Dirty{{svc.Key, syncer.Addition}}
 }
 
 // changeService replaces what the Service says.
 func (s *Store) changeService(svc *service, now shape) []Dirty {
-	was, rules, old := svc.replicated, svc.theirs(), svc.shape
+	was, rules, old := svc.replicated, svc.rules, svc.shape
 	if now.selector != old.selector {
 		svc.notePods(func(rec *record) int64 { return int64(rec.since) })
 	}
 	svc.displace()
 	svc.shape = now
-	s.specs.release(old.spec)
-	delete(svc.ns.services, old.name) // or the map retains the old string
-	svc.ns.services[svc.name] = svc
-	if old.uid != svc.uid {
+	if old.UID != svc.UID {
 		svc.trigger = syncer.Trigger{}
 	}
 	svc.trigger.Changed()
@@ -150,10 +103,10 @@ func (s *Store) changeService(svc *service, now shape) []Dirty {
 		return nil
 	}
 	effect := syncer.Removal
-	if !was || svc.replicated && old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
+	if !was || svc.replicated && reflect.DeepEqual(old.traffic(), svc.traffic()) && reflect.DeepEqual(rules, svc.rules) {
 		effect = syncer.Addition
 	}
-	return []Dirty{{svc.key(), effect}}
+	return []Dirty{{svc.Key, effect}}
 }
 
 // notePods notes all pods that the Service selects, each as it was before.
@@ -174,7 +127,6 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	was := svc.replicated
 	svc.displace()
 	delete(s.endpoints, key)
-	s.specs.release(svc.spec)
 	delete(svc.ns.services, key.Name)
 	s.sweep(svc.ns)
 	if !was {
@@ -188,17 +140,15 @@ func (s *Store) place(svc *service) {
 	svc.displace()
 	v := svc.value()
 	svc.replicated = !v.ExternalName && (s.options.Replicate == nil || s.options.Replicate(v))
-	svc.rules = nil
+	svc.rules = syncer.Rules{}
 	if s.options.Rules != nil && svc.replicated {
-		if rules := s.options.Rules(v); rules.Applies != 0 {
-			svc.rules = &rules
-		}
+		svc.rules = s.options.Rules(v)
 	}
 	if svc.indexed() {
 		svc.ns.index(svc)
 	}
 	if !svc.byHand() {
-		delete(s.endpoints, svc.key())
+		delete(s.endpoints, svc.Key)
 	}
 }
 

@@ -25,16 +25,14 @@ type Options struct {
 
 // Store is what is known of one member: Pods, Services, and hand-written endpoints of
 // Services without a selector. It has no lock: many may read at once, while nobody changes
-// anything. The caller owns what it returns; later changes do not touch that. Strings are
-// stored as they come: they must not be parts of larger ones.
+// anything. Maps and lists of what is set, and of what is returned, are shared: nobody changes
+// them. Strings are stored as they come: they must not be parts of larger ones.
 type Store struct {
 	options    Options
 	namespaces map[string]*namespace
 	endpoints  byHand[HandEndpoints]
 	slices     byHand[HandSlice]
-	// templates and specs are what pods of one template, and Services of one shape, share.
-	templates shared[template]
-	specs     shared[spec]
+	templates  templates // what pods of one template share
 }
 
 // New returns an empty Store.
@@ -44,8 +42,7 @@ func New(options Options) *Store {
 		namespaces: map[string]*namespace{},
 		endpoints:  byHand[HandEndpoints]{},
 		slices:     byHand[HandSlice]{},
-		templates:  shared[template]{},
-		specs:      shared[spec]{},
+		templates:  templates{},
 	}
 }
 

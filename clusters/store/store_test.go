@@ -392,7 +392,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		for key := range maps.Collect(s.Services("")) {
 			s.RemoveService(key)
 		}
-		left := []int{len(s.namespaces), len(s.templates), len(s.specs), len(s.endpoints), len(s.slices)}
+		left := []int{len(s.namespaces), len(s.templates), len(s.endpoints), len(s.slices)}
 		if slices.Max(left) > 0 {
 			t.Fatalf("left: %v", left)
 		}
