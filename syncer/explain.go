@@ -31,23 +31,11 @@ func Explain(svc *Service, pod *Pod, opts Options) Verdict {
 		return Verdict{Rule: rule, Why: absentBecause(svc, pod, &c)}
 	}
 	e := &c.Endpoints[0]
-	v := Verdict{Endpoint: true, Grade: e.Grade, Rule: rule}
-	switch judge(pod, svc.PublishNotReadyAddresses, &opts).doubt {
-	case doubtTerminating:
-		v.Why = "is being deleted"
-		if e.Serving {
-			v.Why = "is being deleted, and still serves"
-		}
-	case doubtUpstream:
-		v.Why = "not ready: its condition Ready is not True"
-	case doubtSilent:
-		v.Why = "in reserve: its node stopped reporting"
-	case doubtFresh:
-		v.Why = "in reserve: it was not ready, and has been ready again for less than stableFor"
-	case doubtRule:
-		v.Why = "in reserve: a rule says that it is not ready"
+	why := judge(pod, svc.PublishNotReadyAddresses, &opts).doubt
+	if pod.Terminating && e.Serving {
+		why += ", and still serves"
 	}
-	return v
+	return Verdict{Endpoint: true, Grade: e.Grade, Rule: rule, Why: string(why)}
 }
 
 // absentBecause says why a pod is no endpoint at all.

@@ -92,16 +92,15 @@ type judgement struct {
 	doubt
 }
 
-// doubt is the reason for a grade that is not Ready.
-type doubt uint8
+// doubt is the reason for a grade that is not Ready; empty for one that is.
+type doubt string
 
 const (
-	noDoubt doubt = iota
-	doubtTerminating
-	doubtUpstream // its conditions
-	doubtSilent   // its node fell silent
-	doubtFresh    // it came back a short time ago
-	doubtRule
+	doubtTerminating doubt = "is being deleted"
+	doubtUpstream    doubt = "not ready: its condition Ready is not True"
+	doubtSilent      doubt = "in reserve: its node stopped reporting"
+	doubtFresh       doubt = "in reserve: it was not ready, and has been ready again for less than stableFor"
+	doubtRule        doubt = "in reserve: a rule says that it is not ready"
 )
 
 // judge applies the rows of T6 that concern one pod that is listed. publish is the Service's
