@@ -6,7 +6,6 @@ package syncer
 import (
 	"bytes"
 	"hash/fnv"
-	"io"
 	"slices"
 	"strconv"
 )
@@ -48,42 +47,33 @@ func sortByHash[T any](items []T, hash func(*T) sum) {
 	}
 }
 
-func portSum(p *Port) sum {
-	return sumOf(func(w io.Writer) { w.Write(dumpPort([]byte("(v1.EndpointPort)"), p)) })
-}
+func portSum(p *Port) sum { return sumOf(dumpPort([]byte("(v1.EndpointPort)"), p)) }
 
 func subsetSum(s *Subset, emptyNode bool) sum {
-	return sumOf(func(w io.Writer) {
-		address := func(b []byte, a *Address) []byte { return dumpAddress(b, a, emptyNode) }
-		io.WriteString(w, "(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
-		dumpList(w, s.Ready, address)
-		io.WriteString(w, " NotReadyAddresses:([]v1.EndpointAddress)")
-		dumpList(w, s.NotReady, address)
-		io.WriteString(w, " Ports:([]v1.EndpointPort)")
-		dumpList(w, s.Ports, dumpPort)
-		io.WriteString(w, "}")
-	})
+	address := func(b []byte, a *Address) []byte { return dumpAddress(b, a, emptyNode) }
+	b := dumpList([]byte("(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)"), s.Ready, address)
+	b = dumpList(appendAll(b, " NotReadyAddresses:([]v1.EndpointAddress)"), s.NotReady, address)
+	b = dumpList(appendAll(b, " Ports:([]v1.EndpointPort)"), s.Ports, dumpPort)
+	return sumOf(append(b, '}'))
 }
 
-func sumOf(dump func(io.Writer)) (s sum) {
+func sumOf(dump []byte) (s sum) {
 	f := fnv.New128a()
-	dump(f)
+	f.Write(dump)
 	f.Sum(s[:0])
 	return s
 }
 
-func dumpList[T any](w io.Writer, list []T, dump func([]byte, *T) []byte) {
+func dumpList[T any](b []byte, list []T, dump func([]byte, *T) []byte) []byte {
 	if len(list) == 0 {
-		io.WriteString(w, "<nil>")
-		return
+		return appendAll(b, "<nil>")
 	}
-	text, before := []byte(nil), byte('[')
+	before := byte('[')
 	for i := range list {
-		text = dump(append(text[:0], before), &list[i])
-		w.Write(text)
+		b = dump(append(b, before), &list[i])
 		before = ' '
 	}
-	io.WriteString(w, "]")
+	return append(b, ']')
 }
 
 func dumpPort(b []byte, p *Port) []byte {

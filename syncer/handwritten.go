@@ -65,8 +65,8 @@ func (h *handWritten) subset(s *Subset) {
 
 // mirror does what the mirroring controller does: it brings the subsets into
 // canonical form before it makes endpoints of them.
-func (h *handWritten) mirror() []Endpoint {
-	var out []Endpoint
+func (h *handWritten) mirror() []*Endpoint {
+	var out []*Endpoint
 	for _, s := range Repack(h.subsets) {
 		for _, list := range splitByName(s.Ports) {
 			for _, a := range s.Ready {
@@ -82,8 +82,8 @@ func (h *handWritten) mirror() []Endpoint {
 
 // mirrored is what the mirroring controller makes of an address, with the two
 // conditions it leaves unset spelt out.
-func mirrored(a Address, ports []Port, ready bool) Endpoint {
-	e := Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
+func mirrored(a Address, ports []Port, ready bool) *Endpoint {
+	e := &Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
 		NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
 	e.Grade = e.PublishedGrade(false)
 	return e
@@ -205,7 +205,7 @@ func (h *handWritten) merge(skipMirror bool) []Endpoint {
 		if skipMirror || said {
 			e.Only = KindEndpoints
 		}
-		all = append(all, e)
+		all = append(all, *e)
 	}
 	slices.SortStableFunc(all, func(a, b Endpoint) int { return CompareEndpoints(&a, &b) })
 	return all

@@ -6,7 +6,6 @@ package syncer
 import (
 	"cmp"
 	"encoding/binary"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -22,11 +21,9 @@ func Subsets(endpoints []Endpoint) []Subset {
 	r := newRepacker(len(endpoints))
 	r.emptyNode = true
 	for i := range endpoints {
-		e := &endpoints[i]
-		if !e.In(KindEndpoints) || e.Terminating && !e.Ready {
-			continue
+		if e := &endpoints[i]; e.In(KindEndpoints) && (e.Ready || !e.Terminating) {
+			r.add(e)
 		}
-		r.add(entry{addr: e.Addr, uid: e.Target.UID, ready: e.Ready, endpoint: e}, e.Ports)
 	}
 	return r.pack()
 }
@@ -39,13 +36,11 @@ func Repack(subsets []Subset) []Subset {
 	r := newRepacker(0)
 	for i := range subsets {
 		s := &subsets[i]
-		for j := range s.Ready {
-			a := &s.Ready[j]
-			r.add(entry{addr: a.Addr, uid: a.Target.UID, ready: true, address: a}, s.Ports)
+		for _, a := range s.Ready {
+			r.add(mirrored(a, s.Ports, true))
 		}
-		for j := range s.NotReady {
-			a := &s.NotReady[j]
-			r.add(entry{addr: a.Addr, uid: a.Target.UID, address: a}, s.Ports)
+		for _, a := range s.NotReady {
+			r.add(mirrored(a, s.Ports, false))
 		}
 	}
 	return r.pack()
@@ -62,26 +57,17 @@ type repacker struct {
 	byList    map[portList[Port]][]int32
 }
 
-// entry is one address with ports. It points to where it comes from, since
-// entries are sorted and addresses are large to move.
+// entry is one endpoint. It points to it, since entries are sorted and endpoints are large to move.
 type entry struct {
-	rank  addrRank
-	addr  netip.Addr
-	uid   string
-	seen  int32
-	ready bool
+	rank addrRank
+	seen int32
 	// sets are the entry's ports as indexes into repacker.sets.
 	sets []int32
-	// One of these is set.
-	endpoint *Endpoint
-	address  *Address
+	*Endpoint
 }
 
-func (e *entry) value() Address {
-	if e.address != nil {
-		return *e.address
-	}
-	return Address{Addr: e.addr, Hostname: e.endpoint.Hostname, NodeName: e.endpoint.NodeName, Target: e.endpoint.Target}
+func (e *entry) address() Address {
+	return Address{Addr: e.Addr, Hostname: e.Hostname, NodeName: e.NodeName, Target: e.Target}
 }
 
 // portSet is a port with the addresses that serve it, in order.
@@ -102,9 +88,8 @@ func newRepacker(entries int) *repacker {
 	return &repacker{entries: make([]entry, 0, entries), index: map[Port]int32{}, byList: map[portList[Port]][]int32{}}
 }
 
-func (r *repacker) add(e entry, ports []Port) {
-	e.rank, e.seen, e.sets = rankAddr(e.addr), int32(len(r.entries)), r.setsOf(ports)
-	r.entries = append(r.entries, e)
+func (r *repacker) add(e *Endpoint) {
+	r.entries = append(r.entries, entry{rankAddr(e.Addr), int32(len(r.entries)), r.setsOf(e.Ports), e})
 }
 
 // setsOf maps ports to indexes, once for each list that endpoints share.
@@ -151,10 +136,10 @@ func (r *repacker) pack() []Subset {
 // identities by arrival, so that the first seen one comes first.
 func (r *repacker) sort() {
 	compare := func(a, b entry) int {
-		if c := compareRanked(a.rank, a.addr, b.rank, b.addr); c != 0 {
+		if c := compareRanked(a.rank, a.Addr, b.rank, b.Addr); c != 0 {
 			return c
 		}
-		return cmp.Or(strings.Compare(a.uid, b.uid), cmp.Compare(a.seen, b.seen))
+		return cmp.Or(strings.Compare(a.Target.UID, b.Target.UID), cmp.Compare(a.seen, b.seen))
 	}
 	if !slices.IsSortedFunc(r.entries, compare) {
 		slices.SortFunc(r.entries, compare)
@@ -166,11 +151,11 @@ func (r *repacker) distribute() {
 	first := 0
 	for i := range r.entries {
 		e := &r.entries[i]
-		if f := &r.entries[first]; f.addr != e.addr || f.uid != e.uid {
+		if f := &r.entries[first]; f.Addr != e.Addr || f.Target.UID != e.Target.UID {
 			first = i
 		}
 		m := member(first) * 2
-		if !e.ready {
+		if !e.Ready {
 			m++
 		}
 		for _, set := range e.sets {
@@ -237,9 +222,9 @@ func (c *class) subset(entries []entry) Subset {
 	}
 	for _, m := range c.members {
 		if m&1 == 0 {
-			s.Ready = append(s.Ready, entries[m/2].value())
+			s.Ready = append(s.Ready, entries[m/2].address())
 		} else {
-			s.NotReady = append(s.NotReady, entries[m/2].value())
+			s.NotReady = append(s.NotReady, entries[m/2].address())
 		}
 	}
 	return s
