@@ -18,7 +18,7 @@ import (
 // Replicates returns what says why a Service of this member is not replicated; empty
 // where it is. The function is pure and safe for concurrent use.
 func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
-	namespaces, selector := c.Namespaces, parsed(c.ServiceSelector)
+	namespaces, selector := c.Namespaces, rules.Selector(c.ServiceSelector)
 	return func(svc *syncer.Service) string {
 		switch {
 		case svc.ExternalName:
@@ -131,16 +131,8 @@ func (r *Replicas) CopiesAnnotation(key string) bool {
 
 // Selects returns which replicas the sink is told of, by their labels.
 func (s *Sink) Selects() func(replica syncer.Key, of map[string]string) bool {
-	globs, selector := s.Namespaces, parsed(s.ServiceSelector)
+	globs, selector := s.Namespaces, rules.Selector(s.ServiceSelector)
 	return func(replica syncer.Key, of map[string]string) bool {
 		return rules.MatchesAny(globs, replica.Namespace) && selector.Matches(labels.Set(of))
 	}
-}
-
-// parsed is a selector that Validate has accepted.
-func parsed(selector string) labels.Selector {
-	if out, err := labels.Parse(selector); err == nil {
-		return out
-	}
-	return labels.Nothing()
 }

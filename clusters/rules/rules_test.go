@@ -5,9 +5,11 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,14 +65,15 @@ func compiled(t testing.TB, rules ...Rule) *Set {
 func asked(t *testing.T, when string, p *corev1.Pod) (matches bool, failed string) {
 	t.Helper()
 	s := compiled(t, Rule{Name: "r", When: when, Then: "Absent"})
-	is, _, err := s.rules[0].evaluate(map[string]any{varPod: podValue(p), varCluster: s.member}, perObjectLimit)
-	if bits := s.Match(p); (bits == 1) != (is && err == nil) {
-		t.Errorf("%s: matches %b, and the rule says %t, %v", when, bits, is, err)
+	is, _, err := s.rules[0].program.Eval(map[string]any{varPod: podValue(p), varCluster: s.member})
+	matches = s.Match(p) == 1
+	if matches != (err == nil && is == types.True) {
+		t.Errorf("%s: matches %t, and the rule says %v, %v", when, matches, is, err)
 	}
 	if err != nil {
-		return false, err.Error()
+		failed = err.Error()
 	}
-	return is, ""
+	return matches, failed
 }
 
 func TestExpressions(t *testing.T) {
@@ -237,9 +240,13 @@ func TestCosts(t *testing.T) {
 	if matches, failed := asked(t, dear, huge); matches || !strings.Contains(failed, "cost limit exceeded") {
 		t.Errorf("matches %t, %q", matches, failed)
 	}
-	s := compiled(t, Rule{Name: "r", When: "true", Then: "Absent"})
-	if is, _, err := s.rules[0].evaluate(nil, 0); is || err == nil {
-		t.Error("a rule is asked when nothing is left for it")
+	cheap := Rule{Name: "cheap", When: "true", Then: "Absent"}
+	all := append(slices.Repeat([]Rule{{Name: "dear", When: dear, Then: "Absent"}}, perObjectLimit/perCallLimit), cheap)
+	if matches := compiled(t, all[0], cheap).Match(huge); matches != 2 {
+		t.Errorf("matches %b: the dear one fails, and leaves something", matches)
+	}
+	if matches := compiled(t, all...).Match(huge); matches != 0 {
+		t.Errorf("matches %b: a rule is asked when nothing is left for it", matches)
 	}
 }
 

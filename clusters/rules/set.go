@@ -5,7 +5,6 @@ package rules
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -82,11 +81,7 @@ func Compile(at *field.Path, rules []Rule) (*Program, field.ErrorList) {
 		if !known {
 			faults = append(faults, field.NotSupported(at.Index(i).Child("then"), r.Then, slices.Sorted(maps.Keys(outcomes))))
 		}
-		selector, err := labels.Parse(r.ServiceSelector)
-		if err != nil {
-			selector = labels.Nothing()
-		}
-		p.rules = append(p.rules, compiledRule{r, 1 << i, program, selector})
+		p.rules = append(p.rules, compiledRule{r, 1 << i, program, Selector(r.ServiceSelector)})
 		p.then = append(p.then, then)
 		p.names = append(p.names, r.Name)
 	}
@@ -128,37 +123,24 @@ func (s *Set) ID() string { return s.id }
 func (s *Set) Empty() bool { return len(s.rules) == 0 }
 
 // Match returns which rules match a pod, bit i for rule i of the configuration. One that
-// fails on the pod does not match it. The pod is neither changed nor retained.
+// fails on the pod does not match it, and neither does one for which the others before it have
+// left nothing of what all may cost. The pod is neither changed nor retained.
 func (s *Set) Match(pod *corev1.Pod) (matches uint64) {
 	sees := map[string]any{varPod: podValue(pod), varCluster: s.member}
 	left := uint64(perObjectLimit)
 	for _, r := range s.rules {
-		if len(r.Namespaces) > 0 && !MatchesAny(r.Namespaces, pod.Namespace) {
+		if left == 0 || len(r.Namespaces) > 0 && !MatchesAny(r.Namespaces, pod.Namespace) {
 			continue
 		}
-		is, cost, err := r.evaluate(sees, left)
-		left -= min(cost, left)
-		if err == nil && is {
+		value, details, err := r.program.Eval(sees)
+		if cost := details.ActualCost(); cost != nil {
+			left -= min(*cost, left)
+		}
+		if err == nil && value == types.True {
 			matches |= r.bit
 		}
 	}
 	return matches
-}
-
-// evaluate runs the expression. All rules together may cost no more than what is left for
-// the pod.
-func (r *compiledRule) evaluate(sees map[string]any, left uint64) (is bool, cost uint64, err error) {
-	if left == 0 {
-		return false, 0, fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
-	}
-	value, details, err := r.program.Eval(sees)
-	if spent := details.ActualCost(); spent != nil {
-		cost = *spent
-	}
-	if err != nil {
-		return false, cost, err
-	}
-	return value == types.True, cost, nil
 }
 
 // Applies returns which rules are for a Service.
@@ -176,6 +158,14 @@ func (s *Set) Then() []syncer.Then { return s.program.then }
 
 // Names are the names of all rules of the configuration, by index. Read-only.
 func (s *Set) Names() []string { return s.program.names }
+
+// Selector is a label selector that has been validated.
+func Selector(text string) labels.Selector {
+	if out, err := labels.Parse(text); err == nil {
+		return out
+	}
+	return labels.Nothing()
+}
 
 // MatchesAny reports whether a name matches one of some valid globs. A slash is a character
 // like any other: in path.Match no wildcard matches it.

@@ -203,14 +203,6 @@ func (p provider) FindStructFieldType(structType, name string) (*types.FieldType
 	}, true
 }
 
-// NewValue implements types.Provider.
-func (p provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
-	if podKinds().byName[name] != nil {
-		return types.NewErr("a %s cannot be made by an expression", name)
-	}
-	return p.Provider.NewValue(name, fields)
-}
-
 // object is a struct as a value.
 type object struct {
 	*kind
