@@ -6,6 +6,7 @@ package syncer
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -18,11 +19,7 @@ import (
 // it has to be one that cannot be steered.
 func sliceStem(service Key, cluster string, family Family, ports []Port) string {
 	h := sha256.New()
-	field := func(text string) {
-		h.Write(strconv.AppendInt(nil, int64(len(text)), 10))
-		h.Write([]byte{':'})
-		h.Write([]byte(text))
-	}
+	field := func(text string) { fmt.Fprintf(h, "%d:%s", len(text), text) }
 	field(service.Namespace)
 	field(service.Name)
 	field(cluster)

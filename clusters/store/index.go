@@ -180,20 +180,16 @@ func (ns *namespace) unindex(svc *service) {
 }
 
 // choose returns the pair of a selector to file a Service under: that with the
-// fewest Services, then one whose key has buckets already, then the first, so that Services of
-// one shape make one choice.
+// fewest Services, the first of several.
 func (ns *namespace) choose(selector syncer.Labels) (best string) {
-	fewest, isNew := -1, false
+	fewest := -1
 	for pair := range selector.Pairs() {
-		services, fresh := 0, true
-		if ki := ns.keys[keyOf(pair)]; ki != nil {
-			fresh = false
-			if b := ki.buckets[pair]; b != nil {
-				services = len(b.services)
-			}
+		services := 0
+		if ki := ns.keys[keyOf(pair)]; ki != nil && ki.buckets[pair] != nil {
+			services = len(ki.buckets[pair].services)
 		}
-		if fewest < 0 || services < fewest || services == fewest && !fresh && isNew {
-			best, fewest, isNew = pair, services, fresh
+		if fewest < 0 || services < fewest {
+			best, fewest = pair, services
 		}
 	}
 	return best
