@@ -6,6 +6,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"tributary.dev/tributary/syncer"
@@ -103,26 +104,27 @@ func (c *checker) buckets(ns *namespace) {
 		default:
 			filed[keyOf(svc.filed)]++
 			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.Key, svc.filed)
-			ki := ns.keys[keyOf(svc.filed)]
-			c.expect(ki != nil && ki.buckets[svc.filed] != nil && slices.Contains(ki.buckets[svc.filed].services, svc), "%s: not in its bucket", svc.Key)
+			b := ns.buckets[svc.filed]
+			c.expect(b != nil && slices.Contains(b.services, svc), "%s: not in its bucket", svc.Key)
 		}
 	}
-	for k, ki := range ns.keys {
-		c.expect(ki.services == filed[k] && filed[k] > 0, "%s: key %s has %d Services, want %d", ns.name, k, ki.services, filed[k])
-		inBuckets, groups := 0, 0
-		for pair, b := range ki.buckets {
-			c.expect(len(b.services)+len(b.groups) > 0, "%s: bucket %s is empty", ns.name, pair)
-			inBuckets += len(b.services)
-			for _, g := range b.groups {
-				c.expect(g.labels.Contains(syncer.Labels(pair)) && ns.groups[g.labels] == g, "%s: bucket %s holds %v", ns.name, pair, g.labels)
-				groups++
-			}
+	c.expect(maps.Equal(filed, ns.filed), "%s: filed by key %v, want %v", ns.name, ns.filed, filed)
+	services, groups := map[string]int{}, map[string]int{}
+	for pair, b := range ns.buckets {
+		c.expect(len(b.services)+len(b.groups) > 0, "%s: bucket %s is empty", ns.name, pair)
+		services[keyOf(pair)] += len(b.services)
+		groups[keyOf(pair)] += len(b.groups)
+		for _, g := range b.groups {
+			c.expect(g.labels.Contains(syncer.Labels(pair)) && ns.groups[g.labels] == g, "%s: bucket %s holds %v", ns.name, pair, g.labels)
 		}
-		for _, g := range ns.groups {
-			if _, has := g.labels.Lookup(k); has {
-				groups--
-			}
+	}
+	c.expect(maps.Equal(services, filed), "%s: in buckets by key %v, want %v", ns.name, services, filed)
+	for _, g := range ns.groups {
+		for pair := range g.labels.Pairs() {
+			groups[keyOf(pair)]--
 		}
-		c.expect(groups == 0 && inBuckets == filed[k], "%s: key %s: %d groups too many, %d Services, want %d", ns.name, k, groups, inBuckets, filed[k])
+	}
+	for key := range filed {
+		c.expect(groups[key] == 0, "%s: key %s: %d groups too many", ns.name, key, groups[key])
 	}
 }

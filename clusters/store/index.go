@@ -4,6 +4,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"tributary.dev/tributary/syncer"
@@ -31,16 +33,12 @@ type namespace struct {
 	pods     map[string]*record
 	services map[string]*service
 	groups   map[syncer.Labels]*group
-	// keys has an entry for each label key that an indexed Service was filed under.
-	keys map[string]*keyIndex
+	// buckets are by pair. One that is empty is removed. filed is how many Services are filed under
+	// the pairs of a label key; without any the key has no buckets.
+	buckets map[string]*bucket
+	filed   map[string]int
 	// everyPod are the indexed Services with an empty selector.
 	everyPod set[*service]
-}
-
-// keyIndex holds the buckets of one label key, by pair. A bucket that is empty is removed.
-type keyIndex struct {
-	buckets  map[string]*bucket
-	services int // in all buckets; the index goes with the last one
 }
 
 // bucket is the meeting point of Services and groups with one label pair.
@@ -59,14 +57,24 @@ type group struct {
 	services set[*service]
 }
 
-func newNamespace(name string) *namespace {
-	return &namespace{
-		name:     name,
-		pods:     map[string]*record{},
-		services: map[string]*service{},
-		groups:   map[syncer.Labels]*group{},
-		keys:     map[string]*keyIndex{},
+// set is a set as a list, which costs little while it is small. To remove a member takes a search
+// of some nanoseconds for each ten of the others.
+type set[T comparable] []T
+
+// add adds a member that is not in the set.
+func (s *set[T]) add(x T) { *s = append(*s, x) }
+
+// remove removes a member that is in the set; the last one of the list takes its place.
+func (s *set[T]) remove(x T) {
+	list := *s
+	last := len(list) - 1
+	list[slices.Index(list, x)] = list[last]
+	clear(list[last:])
+	list = list[:last]
+	if last < cap(list)/4 {
+		list = slices.Clip(slices.Clone(list))
 	}
+	*s = list
 }
 
 // join puts a record into the group of its labels.
@@ -92,13 +100,11 @@ func (ns *namespace) matching(labels syncer.Labels, yield func(*service)) {
 		yield(svc)
 	}
 	for pair := range labels.Pairs() {
-		ki := ns.keys[keyOf(pair)]
-		if ki == nil || ki.buckets[pair] == nil {
-			continue
-		}
-		for _, svc := range ki.buckets[pair].services {
-			if labels.Contains(svc.selector) {
-				yield(svc)
+		if b := ns.buckets[pair]; b != nil {
+			for _, svc := range b.services {
+				if labels.Contains(svc.selector) {
+					yield(svc)
+				}
 			}
 		}
 	}
@@ -108,8 +114,8 @@ func (ns *namespace) matching(labels syncer.Labels, yield func(*service)) {
 func (ns *namespace) addGroup(g *group) {
 	ns.groups[g.labels] = g
 	for pair := range g.labels.Pairs() {
-		if ki := ns.keys[keyOf(pair)]; ki != nil {
-			ki.bucket(pair).groups.add(g)
+		if ns.filed[keyOf(pair)] > 0 {
+			ns.bucket(pair).groups.add(g)
 		}
 	}
 	ns.matching(g.labels, func(svc *service) { meet(svc, g) })
@@ -122,9 +128,9 @@ func (ns *namespace) sweepGroup(g *group) {
 	}
 	delete(ns.groups, g.labels)
 	for pair := range g.labels.Pairs() {
-		if ki := ns.keys[keyOf(pair)]; ki != nil {
-			ki.buckets[pair].groups.remove(g)
-			ki.sweep(pair)
+		if b := ns.buckets[pair]; b != nil {
+			b.groups.remove(g)
+			ns.sweep(pair)
 		}
 	}
 	for _, svc := range g.services {
@@ -147,9 +153,11 @@ func (ns *namespace) index(svc *service) {
 		return
 	}
 	svc.filed = ns.choose(svc.selector)
-	ki := ns.key(keyOf(svc.filed))
-	ki.services++
-	b := ki.bucket(svc.filed)
+	key := keyOf(svc.filed)
+	if ns.filed[key]++; ns.filed[key] == 1 {
+		ns.fileGroups(key)
+	}
+	b := ns.bucket(svc.filed)
 	b.services.add(svc)
 	for _, g := range b.groups {
 		if g.labels.Contains(svc.selector) {
@@ -169,12 +177,11 @@ func (ns *namespace) unindex(svc *service) {
 		return
 	}
 	key := keyOf(svc.filed)
-	ki := ns.keys[key]
-	ki.buckets[svc.filed].services.remove(svc)
-	if ki.services--; ki.services == 0 {
-		delete(ns.keys, key)
-	} else {
-		ki.sweep(svc.filed)
+	ns.buckets[svc.filed].services.remove(svc)
+	ns.sweep(svc.filed)
+	if ns.filed[key]--; ns.filed[key] == 0 {
+		delete(ns.filed, key)
+		maps.DeleteFunc(ns.buckets, func(pair string, _ *bucket) bool { return keyOf(pair) == key })
 	}
 	svc.filed = ""
 }
@@ -185,8 +192,8 @@ func (ns *namespace) choose(selector syncer.Labels) (best string) {
 	fewest := -1
 	for pair := range selector.Pairs() {
 		services := 0
-		if ki := ns.keys[keyOf(pair)]; ki != nil && ki.buckets[pair] != nil {
-			services = len(ki.buckets[pair].services)
+		if b := ns.buckets[pair]; b != nil {
+			services = len(b.services)
 		}
 		if fewest < 0 || services < fewest {
 			best, fewest = pair, services
@@ -195,36 +202,29 @@ func (ns *namespace) choose(selector syncer.Labels) (best string) {
 	return best
 }
 
-// key returns the buckets of a label key; new ones get the groups that have it.
-func (ns *namespace) key(key string) *keyIndex {
-	ki := ns.keys[key]
-	if ki != nil {
-		return ki
-	}
-	ki = &keyIndex{buckets: map[string]*bucket{}}
-	ns.keys[key] = ki
+// fileGroups puts the groups that have a label key into its buckets.
+func (ns *namespace) fileGroups(key string) {
 	for _, g := range ns.groups {
 		for pair := range g.labels.Pairs() {
 			if keyOf(pair) == key {
-				ki.bucket(pair).groups.add(g)
+				ns.bucket(pair).groups.add(g)
 			}
 		}
 	}
-	return ki
 }
 
-func (ki *keyIndex) bucket(pair string) *bucket {
-	b := ki.buckets[pair]
+func (ns *namespace) bucket(pair string) *bucket {
+	b := ns.buckets[pair]
 	if b == nil {
 		b = &bucket{}
-		ki.buckets[pair] = b
+		ns.buckets[pair] = b
 	}
 	return b
 }
 
 // sweep removes a bucket that has become empty.
-func (ki *keyIndex) sweep(pair string) {
-	if b := ki.buckets[pair]; len(b.services) == 0 && len(b.groups) == 0 {
-		delete(ki.buckets, pair)
+func (ns *namespace) sweep(pair string) {
+	if b := ns.buckets[pair]; len(b.services) == 0 && len(b.groups) == 0 {
+		delete(ns.buckets, pair)
 	}
 }

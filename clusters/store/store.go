@@ -61,7 +61,10 @@ func (s *Store) Configure(options Options) {
 func (s *Store) namespace(name string) *namespace {
 	ns := s.namespaces[name]
 	if ns == nil {
-		ns = newNamespace(name)
+		ns = &namespace{
+			name: name, pods: map[string]*record{}, services: map[string]*service{},
+			groups: map[syncer.Labels]*group{}, buckets: map[string]*bucket{}, filed: map[string]int{},
+		}
 		s.namespaces[name] = ns
 	}
 	return ns

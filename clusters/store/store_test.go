@@ -408,11 +408,9 @@ func TestServicesAreFiledUnderWhatTellsThemApart(t *testing.T) {
 		svc.Selector = map[string]string{"a-part-of": "shop", "name": fmt.Sprint(i), "tier": "web"}
 		w.serve(svc)
 	}
-	for _, ki := range w.namespaces["shop"].keys {
-		for pair, b := range ki.buckets {
-			if len(b.services) > 2 {
-				t.Errorf("%d Services are filed under %q, which does not tell them apart", len(b.services), pair)
-			}
+	for pair, b := range w.namespaces["shop"].buckets {
+		if len(b.services) > 2 {
+			t.Errorf("%d Services are filed under %q, which does not tell them apart", len(b.services), pair)
 		}
 	}
 	p := aPod("p", "", 1)
