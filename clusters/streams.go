@@ -169,9 +169,9 @@ func (m *Member) ask(q member.Question) {
 		m.failed(err)
 		a.Busy = kube.RetryAfter(err) > 0
 	case object == nil:
-		a.Outcome = member.NotThere
+		a.Gone = true
 	default:
-		a.Outcome, a.Object = member.There, ValueOf(decoder, object)
+		a.Object = ValueOf(decoder, object)
 	}
 	if m.ctx.Err() == nil {
 		m.step(a)

@@ -21,7 +21,7 @@ func TestQuestionsHalve(t *testing.T) {
 		most := 0
 		for asked := o.Ask; len(asked) > 0; {
 			most = max(most, len(asked))
-			answered := s.Step(epoch, Answer{Question: asked[0], Outcome: NotThere, Busy: busy})
+			answered := s.Step(epoch, Answer{Question: asked[0], Gone: true, Busy: busy})
 			asked = append(asked[1:], answered.Ask...)
 		}
 		if most != want || len(s.asking.open) > 0 {

@@ -81,25 +81,16 @@ type Phase struct {
 // State.Store has the other streams listed again.
 type WentBack struct{ Scope }
 
-// Answer answers a Question. Object is a store.Versioned of the kind's type if the Outcome is
-// There; Rules are those that a pod was matched with. Busy: the server has too much to do.
+// Answer answers a Question. Object is a store.Versioned of the kind's type: what there is of that
+// name, whatever its UID. Gone: there is nothing. Neither: nobody can tell. Rules are those that a
+// pod was matched with. Busy: the server has too much to do.
 type Answer struct {
 	Question
-	Outcome Outcome
-	Object  any
-	Rules   Rules
-	Busy    bool
+	Object any
+	Gone   bool
+	Rules  Rules
+	Busy   bool
 }
-
-// Outcome is what an Answer says.
-type Outcome uint8
-
-// The outcomes. Whatever its UID, an object of that name is There.
-const (
-	CannotTell Outcome = iota
-	There
-	NotThere
-)
 
 // Published is what the ingress cluster has of the member now, by replica: see Effects.WantPublished.
 type Published map[syncer.Key][]syncer.Endpoint

@@ -215,7 +215,7 @@ func (h *history) tell(e Event) {
 			h.say("    %s %s %v", v.Object.Key, v.Object.UID, v.Object.Selector)
 		}
 	case Answer:
-		h.say("answer %s %s %s: %d", e.Kind, e.Key, e.UID, e.Outcome)
+		h.say("answer %s %s %s: there=%v gone=%v", e.Kind, e.Key, e.UID, e.Object != nil, e.Gone)
 	default:
 		h.say("%T", e)
 	}
@@ -480,30 +480,31 @@ func (h *history) answer(tells bool) {
 	h.asked = slices.Delete(h.asked, i, i+1)
 	a := Answer{Question: q}
 	if tells {
-		a.Outcome, a.Object = h.truthOf(q)
-		if a.Outcome == NotThere && h.state.Open(q) {
+		a.Object = h.truthOf(q)
+		a.Gone = a.Object == nil
+		if a.Gone && h.state.Open(q) {
 			h.tellGone(q.UID)
 		}
 	}
 	h.play(a)
 }
 
-func (h *history) truthOf(q Question) (Outcome, any) {
+func (h *history) truthOf(q Question) any {
 	switch {
 	case q.Kind == Pods:
 		if t, ok := h.pods[q.Key]; ok {
-			return There, store.Versioned[syncer.Pod]{Object: t.pod, Revision: t.revision}
+			return store.Versioned[syncer.Pod]{Object: t.pod, Revision: t.revision}
 		}
 	case q.Kind == Services:
 		if v, ok := h.services[q.Key]; ok {
-			return There, v
+			return v
 		}
 	case q.Kind == Endpoints:
 		if v, ok := h.hand[q.Key]; ok {
-			return There, v
+			return v
 		}
 	}
-	return NotThere, nil
+	return nil
 }
 
 // settle ends all faults, and waits until nothing changes any more. Then what is published is

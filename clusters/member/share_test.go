@@ -32,7 +32,7 @@ func TestKeepAfterwards(t *testing.T) {
 	expect("at a start", &unread, one, true)
 	expect("at a start", &unread, two, true)
 	open := w.state.Give(web)
-	w.state.Step(w.now, Answer{Question: asked[0], Outcome: There, Object: pod("web-2=10.0.0.2")})
+	w.state.Step(w.now, Answer{Question: asked[0], Object: pod("web-2=10.0.0.2")})
 	expect("with a question", &open, two, true)
 	w.state.Step(w.now, gone(pods, keyOf("web-2"), "web-2-a", 20, w.now))
 	expect("with a question", &open, two, false)

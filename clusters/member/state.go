@@ -174,8 +174,8 @@ func (s *State) answer(a *Answer, o *step) {
 	pods := s.stream(Pods, a.Key.Namespace) // nil for a hand-written endpoint with a pod of another namespace
 	switch q := s.asking.of(a.Kind, a.Key); {
 	case !s.Open(a.Question):
-	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil,
-		a.Outcome == There && a.Kind == Pods && pods != nil && a.Rules != pods.rules: // a list with these is still to come
+	case a.Object == nil && !a.Gone,
+		a.Object != nil && a.Kind == Pods && pods != nil && a.Rules != pods.rules: // a list with these is still to come
 		q.again(o)
 	default:
 		[...]interface{ answered(*Answer, *step) }{s.pods, s.services, s.endpoints, s.slices}[a.Kind].answered(a, o)

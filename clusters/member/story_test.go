@@ -224,8 +224,8 @@ func (s *story) answer(words, items []string) error {
 		if !ok {
 			return fmt.Errorf("%s was not asked for", key)
 		}
-		a := Answer{Question: q, Rules: s.config.Rules, Outcome: map[string]Outcome{"there": There, "not": NotThere, "cannot": CannotTell}[words[3]]}
-		if a.Outcome == There {
+		a := Answer{Question: q, Rules: s.config.Rules, Gone: words[3] == "not"}
+		if words[3] == "there" {
 			revision := number(words[4])
 			switch {
 			case kind == Pods:

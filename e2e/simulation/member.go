@@ -141,9 +141,9 @@ func (m *seen) ask(q member.Question) {
 	answer, store := member.Answer{Question: q}, m.stores
 	m.way.ask(followed[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
-			answer.Outcome, answer.Object = member.There, clusters.ValueOf(decoder, o)
+			answer.Object = clusters.ValueOf(decoder, o)
 		} else if err == nil {
-			answer.Outcome = member.NotThere
+			answer.Gone = true
 		}
 		if m.stores != store && m.state.Open(q) {
 			m.world.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
