@@ -12,7 +12,6 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/clusters/member"
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
@@ -132,8 +131,9 @@ func conditions(s *member.Status, settings *Settings, state string) (all []metri
 
 // Explained is what one member says of a Service.
 type Explained struct {
-	Member string
-	store.Explained
+	Member  string
+	Service *syncer.Service // nil: it is not known
+	Pods    []syncer.Verdict
 	// Excluded says why it is not replicated; empty: it is.
 	Excluded string
 	// Share is the member's share; Questions are those that are open about it and its pods.
@@ -150,7 +150,7 @@ func (m *Member) explain(replica syncer.Key) Explained {
 	out := Explained{Member: m.name, Share: m.share(replica)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out.Explained = m.state.Tables().Explain(replica, m.state.Clock())
+	out.Service, out.Pods = m.state.Tables().Explain(replica, m.state.Clock())
 	if out.Service != nil {
 		out.Excluded = m.settings.Cluster.Replicates()(out.Service)
 	}

@@ -10,6 +10,7 @@ import (
 
 // Verdict says what became of a pod of a Service.
 type Verdict struct {
+	*Pod
 	// Endpoint is whether it is one, Grade how far it is trusted.
 	Endpoint bool
 	Grade    Grade
@@ -24,18 +25,20 @@ type Verdict struct {
 func Explain(svc *Service, pod *Pod, opts Options) Verdict {
 	c := Compute(svc, func(yield func(*Pod) bool) { yield(pod) }, opts)
 	then, rule := opts.Rules.Decide(pod)
-	if len(c.Endpoints) == 0 {
-		if then == ThenAbsent && !pod.Terminal {
-			return Verdict{Rule: rule, Why: "a rule says that it is absent"}
+	v := Verdict{Pod: pod, Rule: rule}
+	switch {
+	case len(c.Endpoints) > 0:
+		v.Endpoint, v.Grade = true, c.Endpoints[0].Grade
+		v.Why = string(judge(pod, svc.PublishNotReadyAddresses, &opts).doubt)
+		if pod.Terminating && c.Endpoints[0].Serving {
+			v.Why += ", and still serves"
 		}
-		return Verdict{Rule: rule, Why: absentBecause(svc, pod, &c)}
+	case then == ThenAbsent && !pod.Terminal:
+		v.Why = "a rule says that it is absent"
+	default:
+		v.Why = absentBecause(svc, pod, &c)
 	}
-	e := &c.Endpoints[0]
-	why := judge(pod, svc.PublishNotReadyAddresses, &opts).doubt
-	if pod.Terminating && e.Serving {
-		why += ", and still serves"
-	}
-	return Verdict{Endpoint: true, Grade: e.Grade, Rule: rule, Why: string(why)}
+	return v
 }
 
 // absentBecause says why a pod is no endpoint at all.

@@ -99,30 +99,18 @@ func pointers(pods []syncer.Pod) iter.Seq[*syncer.Pod] {
 	}
 }
 
-// Explained is a Service with what becomes of each of its pods.
-type Explained struct {
-	Service *syncer.Service // nil: it is not known
-	// Pods are those that the Service selects, by name; none of one that is not replicated.
-	Pods []ExplainedPod
-}
-
-// ExplainedPod is a pod that a Service selects, and what becomes of it.
-type ExplainedPod struct {
-	syncer.Pod
-	syncer.Verdict
-}
-
-// Explain says what becomes of a Service and its pods at a moment by the member's clock.
-func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained) {
+// Explain returns a Service, nil where it is not known, and what becomes of each pod that it
+// selects at a moment by the member's clock, by name: of none if it is not replicated.
+func (s *Store) Explain(key syncer.Key, now time.Time) (*syncer.Service, []syncer.Verdict) {
 	svc := s.service(key)
 	if svc == nil {
-		return out
+		return nil, nil
 	}
-	out.Service = svc.value()
-	options := s.optionsOf(svc, now)
+	v, options := svc.value(), s.optionsOf(svc, now)
+	var verdicts []syncer.Verdict
 	for _, p := range svc.pods() {
-		out.Pods = append(out.Pods, ExplainedPod{p, syncer.Explain(out.Service, &p, options)})
+		verdicts = append(verdicts, syncer.Explain(v, &p, options))
 	}
-	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })
-	return out
+	slices.SortFunc(verdicts, func(a, b syncer.Verdict) int { return a.Key.Compare(b.Key) })
+	return v, verdicts
 }

@@ -38,22 +38,22 @@ func TestStatsAndExplain(t *testing.T) {
 		t.Errorf("later %+v, want %+v", got, want)
 	}
 
-	got := w.Explain(in("web"), time.Unix(1000, 0))
-	if got.Service == nil || len(got.Pods) != 5 {
-		t.Fatalf("%+v", got)
+	service, pods := w.Explain(in("web"), time.Unix(1000, 0))
+	if service == nil || len(pods) != 5 {
+		t.Fatalf("%+v, %+v", service, pods)
 	}
 	for i, grade := range []syncer.Grade{syncer.Ready, syncer.NotReady, syncer.Reserve, syncer.NotReady, syncer.NotReady} {
-		if p := got.Pods[i]; p.Grade != grade || p.Endpoint != (i < 4) || (p.Why == "") != (i == 0) {
-			t.Errorf("%s: %+v", p.Name, p.Verdict)
+		if p := pods[i]; p.Grade != grade || p.Endpoint != (i < 4) || (p.Why == "") != (i == 0) {
+			t.Errorf("%s: %+v", p.Name, p)
 		}
 	}
-	if got := w.Explain(in("away"), w.now); got.Service == nil || got.Pods != nil {
-		t.Errorf("one that is not replicated: %+v", got)
+	if service, pods := w.Explain(in("away"), w.now); service == nil || pods != nil {
+		t.Errorf("one that is not replicated: %+v, %+v", service, pods)
 	}
-	if got := w.Explain(in("db"), w.now); got.Service == nil || got.Pods != nil {
-		t.Errorf("one written by hand: %+v", got)
+	if service, pods := w.Explain(in("db"), w.now); service == nil || pods != nil {
+		t.Errorf("one written by hand: %+v, %+v", service, pods)
 	}
-	if got := w.Explain(in("none"), w.now); got.Service != nil {
+	if service, _ := w.Explain(in("none"), w.now); service != nil {
 		t.Error("explained what is not there")
 	}
 }
