@@ -60,11 +60,6 @@ const (
 	ThenUpstream
 )
 
-// String names it as the configuration does; "" for ThenNothing.
-func (t Then) String() string {
-	return [...]string{"", "Ready", "NotReady", "Absent", "Upstream"}[t%5]
-}
-
 // Rules are what the configuration says of the pods of one Service: bit i of
 // Applies is set where rule i applies to the Service, and the first rule whose bit
 // is set both there and in Pod.Matches decides.

@@ -237,12 +237,13 @@ func (s *story) setOptions(words []string) error {
 			}
 		case "rules":
 			for i, then := range list(value) {
-				s.options.Rules.Applies |= 1 << i
-				for t := syncer.ThenReady; t <= syncer.ThenUpstream; t++ {
-					if t.String() == then {
-						s.options.Rules.Then = append(s.options.Rules.Then, t)
-					}
+				says, known := map[string]syncer.Then{"Ready": syncer.ThenReady, "NotReady": syncer.ThenNotReady,
+					"Absent": syncer.ThenAbsent, "Upstream": syncer.ThenUpstream}[then]
+				if !known {
+					return fmt.Errorf("no rule says %q", then)
 				}
+				s.options.Rules.Applies |= 1 << i
+				s.options.Rules.Then = append(s.options.Rules.Then, says)
 			}
 		case "max":
 			n, err := strconv.Atoi(value)

@@ -37,13 +37,6 @@ const (
 	relistEvery = 24 * time.Hour
 )
 
-var (
-	// errBrief is a watch that ended in order almost as soon as it was open.
-	errBrief = errors.New("the server ends watches at once")
-	// errFrozen is one that says nothing past its end, or is not accepted at all.
-	errFrozen = errors.New("the watch is frozen")
-)
-
 // Do is what a Course wants done.
 type Do uint8
 
@@ -115,7 +108,7 @@ func (c *Course[T]) Next(now time.Time) Action {
 		c.watching = false
 		if c.listed {
 			c.delay = 0
-			c.say(false, errFrozen) // no process may begin to lead with what the watch brought
+			c.say(false, errors.New("the watch is frozen")) // no process may begin to lead with what the watch brought
 		}
 		return Action{Do: Cut}
 	case !c.listAt.IsZero() && due(c.listAt):
@@ -204,7 +197,7 @@ func (c *Course[T]) Ended(now time.Time, err error) {
 		c.watchAt = now
 	case err == nil:
 		c.watchAt = now.Add(briefWait)
-		c.say(false, errBrief)
+		c.say(false, errors.New("the server ends watches at once"))
 	default:
 		c.watchAt = c.retry(now, err)
 		c.say(false, err)

@@ -49,7 +49,6 @@ var outcomes = map[string]syncer.Then{
 type Program struct {
 	rules []compiledRule
 	then  []syncer.Then
-	names []string
 }
 
 // compiledRule is one of them, with its bit of Pod.Matches.
@@ -83,7 +82,6 @@ func Compile(at *field.Path, rules []Rule) (*Program, field.ErrorList) {
 		}
 		p.rules = append(p.rules, compiledRule{r, 1 << i, program, Selector(r.ServiceSelector)})
 		p.then = append(p.then, then)
-		p.names = append(p.names, r.Name)
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -155,9 +153,6 @@ func (s *Set) Applies(svc *syncer.Service) (applies uint64) {
 
 // Then is what each rule of the configuration says, by its index. Read-only.
 func (s *Set) Then() []syncer.Then { return s.program.then }
-
-// Names are the names of all rules of the configuration, by index. Read-only.
-func (s *Set) Names() []string { return s.program.names }
 
 // Selector is a label selector that has been validated.
 func Selector(text string) labels.Selector {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/reconcile/plan"
@@ -96,7 +97,7 @@ func (a *App) explain(key syncer.Key) *Explanation {
 		states[c.Name] = c
 	}
 	for _, e := range a.set.Explain(key) {
-		m := explainMember(&e, current[e.Member], loaded.Rules.For(e.Member).Names())
+		m := explainMember(&e, current[e.Member], loaded.Config.Rules)
 		m.State, m.Conditions = states[e.Member].State, states[e.Member].Conditions
 		m.Place = loaded.Config.Replicas.Place(key.Namespace, e.Member)
 		out.Members = append(out.Members, m)
@@ -142,9 +143,9 @@ func currentOf(now plan.Current) (service string, current map[string]map[string]
 	return service, current
 }
 
-// explainMember is what becomes of a member's Service. rules are the names of those for the
-// member, current is what the ingress cluster has of it, by address.
-func explainMember(e *clusters.Explained, current map[string]string, rules []string) ExplainedMember {
+// explainMember is what becomes of a member's Service. rules are all of the configuration,
+// current is what the ingress cluster has of the member, by address.
+func explainMember(e *clusters.Explained, current map[string]string, rules []rules.Rule) ExplainedMember {
 	m := ExplainedMember{Cluster: e.Member, Listed: e.Share.Listed, Reserve: e.Share.Reserve, Found: e.Service != nil, Excluded: e.Excluded}
 	for _, q := range e.Questions {
 		m.Asked = append(m.Asked, q.Kind.String()+" "+q.Key.String())
@@ -165,7 +166,7 @@ func explainMember(e *clusters.Explained, current map[string]string, rules []str
 			pod.Grade = strings.ReplaceAll(min(p.Grade, most).String(), "_", " ")
 		}
 		if p.Rule >= 0 && p.Rule < len(rules) {
-			pod.Rule = rules[p.Rule]
+			pod.Rule = rules[p.Rule].Name
 		}
 		for _, ip := range p.IPs {
 			address := ip.Addr.String()
