@@ -99,6 +99,14 @@ func (e *Endpoint) PublishedGrade(reserve bool) Grade {
 // In reports whether the endpoint belongs to the kind.
 func (e *Endpoint) In(kind Kinds) bool { return e.Only == 0 || e.Only&kind != 0 }
 
+// Equal reports whether two endpoints are the same inside a slice: everything
+// but Ports, which are the slice's, and Only, which decided that it is in the slice. The grade
+// counts, because a slice names its reserve.
+func (e *Endpoint) Equal(o *Endpoint) bool {
+	return e.Addr == o.Addr && e.Grade == o.Grade && e.Ready == o.Ready && e.Serving == o.Serving && e.Terminating == o.Terminating &&
+		e.NodeName == o.NodeName && e.Zone == o.Zone && e.Hostname == o.Hostname && e.Target == o.Target
+}
+
 // CompareEndpoints is the canonical order of a contribution's endpoints: by
 // address as text, then by target UID, then by target name.
 func CompareEndpoints(a, b *Endpoint) int {
@@ -200,4 +208,15 @@ type Address struct {
 	Hostname string
 	NodeName string
 	Target   TargetRef
+}
+
+// Slice is the content of one EndpointSlice as a value.
+type Slice struct {
+	Name   string
+	Family Family
+	// Ports are those of every endpoint of the slice. A slice that Pack made
+	// never changes them, because ingress controllers miss such a change.
+	Ports []Port
+	// Endpoints carry no Ports of their own and no Only mark.
+	Endpoints []Endpoint
 }
