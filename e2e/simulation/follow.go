@@ -28,8 +28,9 @@ type following struct {
 	*way
 	stream *stream // open or being opened; nil if there is none
 	over   bool
-	// relist has a complete list read beside the stream.
+	// relist has a complete list read beside the stream. listIn is the store of the member's state that it lists.
 	relist func()
+	listIn int
 	// told are, for the laws, the revisions up to which the Course has reported everything of a store:
 	// store counts how often that had been restored, read that of the last list.
 	told        []telling

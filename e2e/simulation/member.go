@@ -24,12 +24,7 @@ type seen struct {
 	way     *way
 	state   *member.State
 	streams map[member.Scope]*following
-	stores  int // how often a restored store was noticed
 	over    bool
-	// What anew and steps have requested and begin has yet to start.
-	begins  alarm
-	relists []member.Scope
-	asks    []member.Question
 }
 
 const tickEvery = 250 * time.Millisecond
@@ -39,7 +34,7 @@ func newSeen(p *Process, name string) *seen {
 	cluster := first(p.world.members, func(o *Cluster) bool { return o.name == name })
 	m.way = &way{link: p.world.link(p.name, cluster), process: p}
 	m.state = member.New(p.clock(), *p.config.Members[name])
-	m.begin()
+	m.begin(nil)
 	m.tick()
 	return m
 }
@@ -56,14 +51,8 @@ func (m *seen) step(e member.Event) {
 	if m.over {
 		return
 	}
-	if _, back := e.(member.WentBack); back {
-		m.stores++
-	}
-	before, store := m.state.Listed(), m.state.Store()
+	before := m.state.Listed()
 	effects := m.state.Step(m.clock(), e)
-	if m.state.Store() != store {
-		m.relists = m.state.Scopes()
-	}
 	if effects.ScopesChanged && !before && m.state.Listed() && m.AllListed() {
 		m.core.AddAll(m.clock(), record.EventListed)
 	}
@@ -71,12 +60,11 @@ func (m *seen) step(e member.Event) {
 		m.core.Add(m.clock(), c.Replica, c.Effect, effects.Bulk, record.Cause{Cluster: m.name, Kind: c.Cause.Kind, Event: c.Cause.Event, Arrival: c.Cause.Arrived, Live: c.Cause.Live})
 		m.compare()
 	}
-	m.asks = append(m.asks, effects.Ask...)
 	if effects.WantPublished {
 		m.lookUp()
 	}
 	if effects.ScopesChanged || len(effects.Ask) > 0 {
-		m.begins.set(m.Process, m.clock().Add(beginTime), m.begin)
+		m.after(beginTime, func() { m.begin(effects.Ask) })
 	}
 }
 
@@ -97,13 +85,13 @@ func (m *seen) lookUp() {
 	})
 }
 
-// begin starts what steps have requested.
-func (m *seen) begin() {
+// begin asks questions, and starts and ends streams so that those of the state's scopes run; in a
+// restored store they are listed again.
+func (m *seen) begin(asks []member.Question) {
 	if m.over {
 		return
 	}
-	relists, asks, scopes := m.relists, m.asks, m.state.Scopes()
-	m.relists, m.asks = nil, nil
+	scopes := m.state.Scopes()
 	for scope, f := range m.streams {
 		if !slices.Contains(scopes, scope) {
 			f.end()
@@ -117,9 +105,10 @@ func (m *seen) begin() {
 				q.Fields = "metadata.name=" + scope.Name
 			}
 			m.streams[scope] = followed[scope.Kind].follow(m.way, q, scope, m.step)
-		} else if slices.Contains(relists, scope) {
+		} else if f.listIn != m.state.Store() {
 			f.relist()
 		}
+		m.streams[scope].listIn = m.state.Store()
 	}
 	for _, q := range asks {
 		m.ask(q)
@@ -128,8 +117,9 @@ func (m *seen) begin() {
 
 // anew lists everything that is followed again.
 func (m *seen) anew() {
-	m.relists = append(m.relists, m.state.Scopes()...)
-	m.begin()
+	for _, scope := range sorted(m.streams) {
+		m.streams[scope].relist()
+	}
 }
 
 // stream returns the follower of a kind in a namespace, nil if there is none.
@@ -138,19 +128,18 @@ func (m *seen) stream(kind member.Kind, namespace string) *following {
 }
 
 func (m *seen) ask(q member.Question) {
-	answer, store := member.Answer{Question: q}, m.stores
+	answer, store := member.Answer{Question: q}, m.state.Store()
 	m.way.ask(followed[q.Kind].Kind.ID(q.Key.Namespace, q.Key.Name), askTimeout, func(o model.Object, err error) {
 		if o != nil {
 			answer.Object = clusters.ValueOf(decoder, o)
 		} else if err == nil {
 			answer.Gone = true
 		}
-		if m.stores != store && m.state.Open(q) {
+		if m.state.Store() != store && m.state.Open(q) {
 			m.world.breaks(NoPhantom, "%s takes an answer about %s for one of after the restore of %s", m.Process.name, q.Key, m.name)
 		}
 		answer.Busy = kube.RetryAfter(err) > 0
 		m.step(answer)
-		m.begin()
 	})
 }
 
