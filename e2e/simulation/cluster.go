@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -94,50 +93,44 @@ func (c *Cluster) soon(w *workload) {
 	}
 }
 
-// reconcile is one pass of the controller of a workload.
+// reconcile is one pass of the controller of a workload: it makes or stops one pod. Those of a
+// StatefulSet have fixed names, and change one after the other.
 func (c *Cluster) reconcile(w *workload) {
-	pods, missing := c.pods(w), ""
-	var current, former []*corev1.Pod
-	ready, ends := 0, false
-	for _, pod := range pods {
-		switch {
-		case pod.DeletionTimestamp != nil:
-			ends = true
-		case pod.Labels["version"] == version(w):
-			if current = append(current, pod); upstream.IsPodReady(pod) {
-				ready++
-			}
-		default:
+	var all, former []*corev1.Pod // but those that are being stopped
+	ready, stops, name := 0, false, ""
+	for _, pod := range c.pods(w) {
+		if pod.DeletionTimestamp != nil {
+			stops = true
+			continue
+		}
+		if all = append(all, pod); pod.Labels["version"] != version(w) {
 			former = append(former, pod)
+		} else if upstream.IsPodReady(pod) {
+			ready++
 		}
 	}
-	for i := range w.replicas {
-		id := model.Pods.ID(w.namespace, fmt.Sprintf("%s-%d", w.name, i))
-		if pod := model.Of[*corev1.Pod](c.Server, id); w.stateful && pod != nil && finished(pod) {
+	current := len(all) - len(former)
+	for i := 0; w.stateful && i < w.replicas && name == ""; i++ {
+		if pod := c.Find(model.Pods.ID(w.namespace, fmt.Sprintf("%s-%d", w.name, i))); pod == nil {
+			name = fmt.Sprintf("%s-%d", w.name, i)
+		} else if finished(pod.(*corev1.Pod)) { // replaced by one of its name
 			c.Remove(pod)
-		}
-		if c.Find(id) == nil {
-			missing = cmp.Or(missing, id.Name)
+			name = pod.GetName()
 		}
 	}
-	total := len(current) + len(former)
-	switch {
-	case w.stateful && missing != "": // a pod is replaced by one of its name
-		c.makePod(w, missing)
-	case w.stateful && (ends || ready < len(current)): // one after the other
-	case w.stateful && total > w.replicas:
-		c.stopPod(pods[len(pods)-1], false)
-	case w.stateful && len(former) > 0:
-		c.stopPod(former[len(former)-1], false)
-	case w.stateful:
-	case len(current) < w.replicas && total < w.replicas+min(1, len(former)):
+	if !w.stateful && current < w.replicas && len(all) < w.replicas+min(1, len(former)) {
 		c.serialPod++
-		c.makePod(w, w.name+"-"+strconv.Itoa(c.serialPod))
+		name = w.name + "-" + strconv.Itoa(c.serialPod)
+	}
+	switch {
+	case name != "":
+		c.makePod(w, name)
 		c.soon(w)
-	case len(former) > 0 && (ready > w.replicas-len(former) || !upstream.IsPodReady(former[0])):
-		c.stopPod(former[0], false)
-	case len(former) == 0 && total > w.replicas:
-		c.stopPod(current[len(current)-1], false)
+	case w.stateful && (stops || ready < current):
+	case len(all) > w.replicas && (w.stateful || len(former) == 0):
+		c.stopPod(all[len(all)-1], false)
+	case len(former) > 0 && (w.stateful || ready > w.replicas-len(former) || !upstream.IsPodReady(former[len(former)-1])):
+		c.stopPod(former[len(former)-1], false)
 	}
 }
 
