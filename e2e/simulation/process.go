@@ -42,7 +42,6 @@ type Process struct {
 	members    map[string]*seen
 	cache      *cache.Cache
 	core       *reconcile.Core
-	news       map[string]func() // changes of our objects by others
 	wakes      alarm
 	underWay   int
 	compared   map[syncer.Key]compared
@@ -56,11 +55,11 @@ type Process struct {
 }
 
 func newProcess(w *world, name string, skew time.Duration) *Process {
-	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, news: map[string]func(){}, compared: map[syncer.Key]compared{}, answered: map[model.ID]int{}}
+	p := &Process{schedule: &w.schedule, rng: newRNG(w.seed, name), world: w, name: name, skew: skew, compared: map[syncer.Key]compared{}, answered: map[model.ID]int{}}
 	p.ingress = &way{link: w.link(name, w.ingress), process: p}
 	p.cache = cache.New(instance, func(key syncer.Key, o plan.Object, arrived time.Time) {
-		p.news[key.String()+" "+o.String()] = func() { p.core.Edited(p.clock(), key, o, arrived) }
-		p.after(0, p.tell)
+		p.core.Edited(p.clock(), key, o, arrived)
+		p.compare()
 	})
 	p.core = reconcile.NewCore(p, p.cache, nil)
 	decode := func(o model.Object) *cache.Object { return cache.Decode(o, instance) }
@@ -176,15 +175,6 @@ const (
 	compareTime = 100 * time.Microsecond
 	beginTime   = 10 * time.Microsecond
 )
-
-// tell passes on edits by others, in a deterministic order.
-func (p *Process) tell() {
-	for _, of := range sorted(p.news) {
-		p.news[of]()
-	}
-	clear(p.news)
-	p.compare()
-}
 
 // compare schedules work.
 func (p *Process) compare() { p.wakes.set(p, p.clock().Add(compareTime), p.work) }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -129,9 +130,9 @@ func (s *stream) Listed(all []kube.Versioned[Object], revision uint64) {
 		close(c.synced)
 	}
 	c.mu.Unlock()
-	for id, keys := range news {
+	for _, id := range slices.SortedFunc(maps.Keys(news), func(a, b plan.Object) int { return cmp.Compare(a.String(), b.String()) }) {
 		if !first {
-			c.tell(id, keys, time.Time{})
+			c.tell(id, news[id], time.Time{})
 		}
 	}
 }
