@@ -41,7 +41,7 @@ func RequestToken(ctx context.Context, client corev1.ServiceAccountsGetter, name
 	return &granted.Status, nil
 }
 
-// CheckServer reports why no token would be sent to the member's address: better before anything is made.
+// CheckServer reports why Link would send no token to the member's address, and make nothing.
 func (o *Options) CheckServer() error {
 	where, err := url.Parse(o.Server.Host)
 	switch {

@@ -77,11 +77,11 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Link makes the cluster a member, whose server passes CheckServer, with another token each time; of all else a second call
+// Link makes the cluster a member, with another token each time; of all else a second call
 // changes only what differs.
 func Link(ctx context.Context, o *Options) (expires time.Time, err error) {
 	objects, err := o.Objects()
-	if err := errors.Join(err, o.checkFile()); err != nil {
+	if err := errors.Join(err, o.CheckServer(), o.checkFile()); err != nil {
 		return time.Time{}, err
 	}
 	wanted := map[string]bool{}

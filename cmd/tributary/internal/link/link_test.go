@@ -187,6 +187,8 @@ func TestWhatLinkDidNotMake(t *testing.T) {
 			w.foreign(w.member, "rbac.authorization.k8s.io/v1", "ClusterRole", "", "tributary-member")
 		}, nil, "was not made by link"},
 		"a Secret that is no member's": {func(w *world) { w.foreign(w.ingress, "v1", "Secret", "tributary-system", "idc-a") }, func(w *world, o *Options) { o.Ingress = w.ingress }, "was not made by link"},
+		"a server without TLS":         {func(*world) {}, func(_ *world, o *Options) { o.Server.Host = "http://a" }, "give --server"},
+		"a server that is not trusted": {func(*world) {}, func(_ *world, o *Options) { o.Server.Insecure = true }, "certificate-authority"},
 	} {
 		w := newWorld(t)
 		test.before(w)
@@ -199,17 +201,6 @@ func TestWhatLinkDidNotMake(t *testing.T) {
 		}
 		if w.did["updated"]+w.did["deleted"]+w.did["written"] > 0 {
 			t.Errorf("%s: %v", name, w.did)
-		}
-	}
-}
-
-func TestCheckServer(t *testing.T) {
-	for want, edit := range map[string]func(*Options){
-		"give --server":         func(o *Options) { o.Server.Host = "http://a" },
-		"certificate-authority": func(o *Options) { o.Server.Insecure = true },
-	} {
-		if err := newWorld(t).options(edit).CheckServer(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
 		}
 	}
 }
