@@ -172,8 +172,8 @@ func (w *world) busy() string {
 		}
 	}
 	for _, l := range w.links {
-		if w.now < l.troubled {
-			return l.name + " has a message in flight"
+		if w.now < late(l.troubled) {
+			return l.name + " has a message in flight, or just had"
 		}
 	}
 	for key := range w.ever {

@@ -96,11 +96,16 @@ func explain(c *Case, broken *Broken) string {
 	again := Run(small, &notes)
 	if *saveIn != "" {
 		name := filepath.Join(*saveIn, fmt.Sprintf("%s-%d.txt", strings.ToLower(string(broken.Law)), c.Seed))
-		if err := os.WriteFile(name, []byte(fmt.Sprintf("# %v\n%s\n%s", again.Broken, small, notes.String())), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(transcript(small, fmt.Sprintf("%v\n%s", again.Broken, notes.String()))), 0o644); err != nil {
 			return err.Error()
 		}
 	}
 	return fmt.Sprintf("seed %d: %v\nin short: %v\n%s", c.Seed, broken, again.Broken, small)
+}
+
+// transcript is a case, and as comments what happened in it.
+func transcript(c *Case, what string) string {
+	return fmt.Sprintf("%s\n# %s\n", c, strings.ReplaceAll(strings.TrimSpace(what), "\n", "\n# "))
 }
 
 // Every transcript under testdata once broke a law.
@@ -133,9 +138,12 @@ func TestACaseFollowsFromItsSeed(t *testing.T) {
 		var first, second strings.Builder
 		c := Draw(seed)
 		Run(c, &first)
-		again, err := Parse(c.String())
+		again, err := Parse(transcript(c, first.String()))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if again.String() != c.String() {
+			t.Fatalf("%s\nis read as\n%s", c, again)
 		}
 		Run(again, &second)
 		a, b := strings.Split(first.String(), "\n"), strings.Split(second.String(), "\n")
